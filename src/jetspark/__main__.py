@@ -1,12 +1,15 @@
 """``jetspark`` and ``python -m jetspark``: the command line, or how to get it."""
 
 import gc
+import os
 import sys
 from importlib.util import find_spec
+from io import TextIOWrapper
 
 
 def main() -> None:
     """Run the command line; without the packages that it needs, say so in one line."""
+    _open_standard_files()
     packages = ("click", "rich")
     try:
         # A folder of that name where `python -m jetspark` was called has no origin.
@@ -29,6 +32,18 @@ def main() -> None:
     from jetspark.cli.main import main as command_line
 
     command_line()
+
+
+def _open_standard_files() -> None:
+    """Let every program have its three standard files, and output that can show any text."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # Closed by the caller (`>&-`). Its number must not become that of a connection.
+            number = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+    # A file name that is no UTF-8, or a character that a legacy locale does not have.
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _serve(flags: tuple[str, ...]) -> None:

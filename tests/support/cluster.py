@@ -11,11 +11,18 @@ from jetspark import StreamConfig, connect
 from jetspark.errors import Error
 
 NODES = 3
+_SYSTEM_ACCOUNT = """
+accounts { SYS { users: [{ user: admin, password: secret }] },
+  APP { jetstream: enabled, users: [{ user: app, password: app }] } }
+system_account: SYS
+no_auth_user: app
+"""
 CONFIG = """
 server_name: "{name}"
 lame_duck_duration: "30s"
 lame_duck_grace_period: "1s"
 jetstream: enabled
+{accounts}
 cluster {{ name: "C1", listen: "127.0.0.1:{port}", advertise: "{told}", routes: [{routes}] }}
 """
 
@@ -34,8 +41,11 @@ class Cluster:
         *,
         route_ports: list[int] | None = None,
         behind: dict[int, int] | None = None,
+        system_account: bool = False,
     ) -> None:
+        """``system_account``: its user is admin, with the password secret."""
         self._folder = folder
+        self._accounts = _SYSTEM_ACCOUNT if system_account else ""
         self._route_ports = route_ports or [unused_port() for _ in range(NODES)]
         self._behind = behind or {}
         self._client_ports = [unused_port() for _ in range(NODES)]
@@ -61,6 +71,7 @@ class Cluster:
         config.write_text(
             CONFIG.format(
                 name=f"n{node}",
+                accounts=self._accounts,
                 port=own,
                 told=f"127.0.0.1:{told}",
                 routes=", ".join(f'"nats://127.0.0.1:{port}"' for port in dialled),

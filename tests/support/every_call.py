@@ -116,8 +116,12 @@ class EveryCall:
         async def asynchronous(t: Timeout) -> None:
             await (await js.publish_async(f"{name}.p", b"x", timeout=t)).wait()
 
+        unused = [await js.create_stream(fresh())]
+
         async def delete(t: Timeout) -> None:
-            await (await js.create_stream(fresh())).delete(timeout=t)
+            # The first one exists: a server that does not answer is asked to delete it.
+            found = unused.pop() if unused else await js.create_stream(fresh(), timeout=t)
+            await found.delete(timeout=t)
 
         async def scan(t: Timeout) -> None:
             await listed(stream.scan(timeout=t))

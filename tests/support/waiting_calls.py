@@ -496,7 +496,7 @@ async def lock_acquire(s: Scene) -> Waiting:
 
 @waits(returns=True)
 async def lock_lost(s: Scene) -> Waiting:
-    lock = (await bucket(s)).lock("k")
+    lock = (await bucket(s)).lock("k", ttl=3.0)  # renewed every second, which notices the end
     await lock.acquire()
     return lock.wait_lost(timeout=PATIENCE)
 

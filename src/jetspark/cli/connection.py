@@ -53,8 +53,10 @@ class ConnectionSettings(NamedTuple):
         from jetspark import sync
         from jetspark.errors import Error
 
+        arguments = self.arguments()
+        arguments["error_callback"] = _ignore  # what the server refuses fails the call, too
         try:
-            with sync.connect(self.server, **self.arguments()) as client:
+            with sync.connect(self.server, **arguments) as client:
                 yield client.jetstream(
                     domain=self.js_domain or "",
                     prefix=self.js_api_prefix or "",
@@ -75,6 +77,10 @@ class ConnectionSettings(NamedTuple):
         found["name"] = self.connection_name or "jetspark cli"
         found["timeout"] = self.timeout
         return found
+
+
+def _ignore(_error: Exception) -> None:
+    pass
 
 
 # The fields of a context, and the equivalent options.

@@ -54,7 +54,7 @@ COMMANDS: Final[dict[str, Home]] = {
     ),
     "account": Home(
         "jetspark.cli.account.command", "account",
-        "Show the account of the connection: its user, server, usage and limits.",
+        "Show the account of the connection: its user, server, usage and limits; back it up.",
         _SERVERS, ("a",),
     ),
     "context": Home(

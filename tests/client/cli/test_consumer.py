@@ -8,7 +8,7 @@ import pytest
 from tests.support.command_line import CommandLine
 from tests.support.servers import ServerProcess
 
-from jetspark import sync
+from jetspark import PriorityPolicy, PullGroup, sync
 
 
 @pytest.fixture
@@ -214,3 +214,46 @@ def test_a_consumer_is_removed_after_a_confirmation(
 def test_names_that_were_mistyped_are_suggested(cli: CommandLine, worker: tuple[str, str]) -> None:
     assert "did you mean worker?" in cli.fails(1, "consumer", "info", worker[0], "wroker")
     assert "jetspark stream ls" in cli.fails(1, "consumer", "ls", "nothing-like-it")
+
+
+def test_consumers_are_found_by_conditions(cli: CommandLine, orders: str) -> None:
+    cli.ok("consumer", "add", orders, "pull")
+    cli.ok("consumer", "add", orders, "push", "--target", f"to.{orders}", "--filter", "none")
+
+    def found(*words: str) -> list[str]:
+        names: list[str] = cli.json("consumer", "find", orders, "--names", *words)
+        return names
+
+    assert found() == ["pull", "push"]
+    assert found("--pull") == ["pull"]
+    assert found("--pull", "--invert") == ["push"]
+    assert found("--push") == ["push"]
+    assert found("--bound") == []
+    assert found("--waiting", "1") == ["pull", "push"]
+    assert found("--pending", "1") == ["push"]
+    assert found("--pending", "1", "--invert") == ["pull"]
+    assert found("--ack-pending", "0") == []
+    assert found("--idle", "1h") == ["pull", "push"]
+    assert found("--created", "1h") == []
+    assert found("--pinned") == []
+    assert found("--replicas", "1") == ["pull", "push"]
+    assert found("--leader", "none") == []
+    assert found("--api-level", "100") == []
+    assert cli.ok("consumer", "query", orders, "--push").splitlines()[1].startswith("push ")
+
+
+def test_a_pinned_client_is_unpinned(
+    cli: CommandLine, jetstream: sync.JetStream, orders: str
+) -> None:
+    jetstream.create_consumer(
+        orders, durable="pinned", priority_groups=("g",), priority_timeout=60,
+        priority_policy=PriorityPolicy.PINNED_CLIENT,
+    )  # fmt: skip
+    jetstream.consumer(orders, "pinned").fetch(1, group=PullGroup(name="g"))
+    assert cli.json("consumer", "find", orders, "--pinned", "-n") == ["pinned"]
+
+    assert "--force" in cli.fails(2, "consumer", "unpin", orders, "pinned", "g")
+    cli.ok("consumer", "unpin", orders, "pinned", "g", "--force")
+
+    assert cli.json("consumer", "find", orders, "--pinned", "-n") == []
+    cli.fails(1, "consumer", "unpin", orders, "pinned", "other", "--force")

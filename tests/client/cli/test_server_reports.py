@@ -9,7 +9,7 @@ from tests.support.command_line import CommandLine, on_terminal
 from tests.support.servers import ServerProcess
 
 from jetspark import sync
-from jetspark.cli.server import facts, reports
+from jetspark.cli.server import asking, facts, reports
 from jetspark.cli.server.asking import Answer
 from jetspark.cli.top import screen
 
@@ -68,6 +68,12 @@ def place(
         jetstream.create_consumer("ORDERS", durable="shop")
         yield Place(CommandLine(running.url), running.url, words)
     running.kill()
+
+
+@pytest.fixture(autouse=True)
+def one_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the answer of the only server no other comes: the wait for it is short."""
+    monkeypatch.setattr(asking, "_STALL", 0.05)
 
 
 def test_servers_are_listed_and_answer(place: Place) -> None:
@@ -201,3 +207,50 @@ def test_a_monitoring_port_that_is_none_is_named(cli: CommandLine, server: Serve
 
     assert "no monitoring port answers" in nobody
     assert "http://127.0.0.1:8222" in wrong
+
+
+def test_the_account_reports_its_own_connections_and_traffic(place: Place) -> None:
+    words = place.words
+    if "--user" in words:  # any user may ask about its own account
+        words = ("--user", "shop", "--password", "secret")
+    cli = place.cli
+
+    found = cli.json("account", "report", "connections", *words)
+    [total] = cli.json("account", "report", "statistics", *words)
+
+    assert "worker" in [one["name"] for one in found]
+    assert {one.get("account", "$G") for one in found} == {total["acc"]}
+    assert total["conns"] >= 2
+    assert total["received"]["msgs"] > 0
+    only = cli.json("account", "report", "conns", "--subject", "none.of.them", *words)
+    assert only == []
+    shown = cli.ok("account", "rep", "stats", *words).splitlines()
+    assert shown[1].startswith("only ")
+
+
+def test_a_server_is_checked(place: Place) -> None:
+    words = ("server", "check", "server", "--name", "only", *place.words)
+
+    fine = place.cli.json(*words, "--js-required", "--conn-critical", "1000")
+    bad = place.cli.run(*words, "--tls-required", "--uptime-critical", "1d", "--mem-warn", "1")
+    young = place.cli.run(*words, "--uptime-warn", "1d")
+    other = place.cli.run("server", "check", "server", "--name", "other", *place.words)
+    wrong = place.cli.run(*words, "--uptime-warn", "1s", "--uptime-critical", "1m")
+
+    assert fine["status"] == "OK"
+    assert {"cpu", "mem", "conn", "subs", "uptime"} == {one["name"] for one in fine["perf_data"]}
+    assert bad.exit_code == 2
+    assert "Crit:TLS is not required" in bad.stdout
+    assert "Crit:up " in bad.stdout
+    assert "Warn:Memory in bytes " in bad.stdout
+    assert (young.exit_code, other.exit_code, wrong.exit_code) == (1, 2, 3)
+    assert "no answer of server other" in other.stdout
+
+
+def test_a_server_alone_has_no_meta_cluster(place: Place) -> None:
+    words = ("--expect", "1", "--lag-critical", "1", "--seen-critical", "1s", *place.words)
+
+    result = place.cli.run("server", "check", "meta", *words)
+
+    assert result.exit_code == 2
+    assert "not clustered" in result.stdout

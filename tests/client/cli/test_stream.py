@@ -1,6 +1,7 @@
 """`jetspark stream` on our server and on nats-server."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -302,3 +303,60 @@ def test_options_of_the_connection_may_precede_the_command(
     assert orders in elsewhere.ok("-s", server.url, "stream", "ls")
     assert orders in elsewhere.ok("-s", "127.0.0.1:1", "stream", "ls", "-s", server.url)
     assert "jetspark serve -js" in elsewhere.fails(1, "stream", "ls")
+
+
+def test_streams_are_found_by_conditions(cli: CommandLine, orders: str) -> None:
+    cli.ok("stream", "add", f"{orders}-E", "--subjects", f"{orders}-e", "--description", "empty")
+    cli.ok("stream", "add", f"{orders}-M", "--mirror", orders)
+    cli.ok("consumer", "add", orders, "worker")
+
+    def found(*words: str) -> list[str]:
+        every = cli.json("stream", "find", "--names", *words)
+        assert [one["config"]["name"] for one in cli.json("stream", "find", *words)] != [""]
+        return [name.removeprefix(orders) for name in every if name.startswith(orders)]
+
+    assert found() == ["", "-E", "-M"]
+    assert found("--empty", "--subject", f"{orders}-e") == ["-E"]
+    assert found("--subject", f"{orders}.0") == [""]
+    assert found("--mirrored") == ["-M"]
+    assert found("--mirrored", "--invert") == ["", "-E"]
+    assert found("--sourced") == []
+    assert found("--consumers", "1") == ["-E", "-M"]
+    assert found("--consumers", "1", "--invert") == [""]
+    assert found("--replicas", "1") == ["", "-E", "-M"]
+    assert found("--created", "1h") == []
+    assert "-E" in found("--idle", "1h")
+    assert "" not in found("--idle", "1h")
+    assert found("--created", "1h", "--invert") == ["", "-E", "-M"]
+    assert found("--leader", "none") == []
+    assert found("--api-level", "100") == []
+    assert "is no expression" in cli.fails(2, "stream", "find", "--cluster", "(")
+    assert re.search(f"^{orders}-E +empty ", cli.ok("stream", "query", "--empty"), re.MULTILINE)
+
+
+def test_gaps_are_the_sequences_without_a_message(
+    cli: CommandLine, jetstream: sync.JetStream, orders: str
+) -> None:
+    assert cli.said("stream", "gaps", orders) == f"No deleted messages in {orders}\n"
+    assert cli.json("stream", "gaps", orders) == []
+    for count in range(5):
+        jetstream.publish(f"{orders}.last", b"%d" % count)
+    for seq in (1, 3, 4, 7, 10):
+        cli.ok("stream", "rmm", orders, str(seq), "--force")
+
+    assert "--force" in cli.fails(2, "stream", "gaps", orders)
+    assert cli.json("stream", "gaps", orders, "--force") == [[3, 4], [7, 7], [10, 10]]
+    assert cli.ok("stream", "gaps", orders, "--force").splitlines()[1].split() == ["3", "4"]
+
+
+def test_a_graph_prints_its_numbers_without_a_terminal(cli: CommandLine, orders: str) -> None:
+    cli.ok("consumer", "add", orders, "worker")
+    cli.ok("consumer", "next", orders, "worker", "--count", "2")
+
+    [stream] = cli.ndjson("stream", "graph", orders, "--count", "1")
+    [consumer] = cli.json("consumer", "graph", orders, "worker", "--count", "1")
+
+    assert (stream["messages"], stream["last_seq"]) == (5, 5)
+    assert stream["last_seq_per_second"] == 0
+    assert (consumer["num_pending"], consumer["delivered"]) == (3, 2)
+    assert "a graph needs a terminal" in cli.fails(1, "stream", "graph", orders)

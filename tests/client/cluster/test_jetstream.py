@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from tests.support.cluster import Cluster
-from tests.support.command_line import CommandLine
 from tests.support.remotes import HUB, as_copied, caught_up, copying, info_until, make, rows
 
 from jetspark import (
@@ -320,60 +319,3 @@ async def test_what_another_node_is_sending_is_given_back_or_worked_on(
 
             assert len(worked_on) == 300
         await js.delete_stream(name)
-
-
-def test_the_command_line_reads_a_cluster(cluster: Cluster, name: str) -> None:
-    asyncio.run(cluster.wait_ready())
-    cli = CommandLine(",".join(cluster.urls))
-    cli.ok("stream", "add", name, "--subjects", f"{name}.>", "--replicas", "3", "--timeout", "20")
-    cli.ok("pub", f"{name}.a", "m{{Count}}", "--jetstream", "--count", "3", "--timeout", "20")
-    cli.ok("consumer", "add", name, "worker", "--timeout", "20")
-
-    shown = cli.ok("stream", "info", name)
-    assert shown.count("Replica:") == 1
-    assert "Leader: " in shown
-    assert cli.json("stream", "state", name)["messages"] == 3
-    [row] = cli.json("stream", "report", "--subject", f"{name}.a")
-    assert len(row["cluster"]["replicas"]) == 2
-    assert "Leaders" not in cli.ok("stream", "report", "--leaders")
-    assert "*" in cli.ok("stream", "report", "--subject", f"{name}.a")
-    assert cli.ok("stream", "cat", name, "--raw") == "m1\nm2\nm3\n"
-    assert cli.ok("stream", "get", name, "2", "--raw") == "m2\n"
-    assert len(cli.json("stream", "view", name, "2")) == 2
-    assert cli.json("stream", "subjects", name) == {f"{name}.a": 3}
-    assert cli.ok("sub", f"{name}.>", "--all", "--raw", "-T") == "m1\nm2\nm3\n"
-    assert cli.ok("consumer", "ls", name, "--names") == "worker\n"
-    assert "Replica" in cli.ok("consumer", "info", name, "worker")
-    assert "worker" in cli.ok("consumer", "report", name)
-    assert cli.json("consumer", "explain", name, "worker")["reason"] == "no_pull_waiting"
-    assert cli.ok("consumer", "next", name, "worker", "--raw") == "m1\n"
-    cli.ok("stream", "rm", name, "--force", "--timeout", "20")
-
-
-def test_the_command_line_reads_buckets_and_checks_a_cluster(cluster: Cluster, name: str) -> None:
-    asyncio.run(cluster.wait_ready())
-    cli = CommandLine(",".join(cluster.urls))
-    cli.ok("kv", "add", name, "--replicas", "3", "--history", "3", "--timeout", "20")
-    cli.ok("object", "add", name, "--replicas", "3", "--timeout", "20")
-    for value in ("red", "blue"):
-        cli.ok("kv", "put", name, "color", value, "--timeout", "20")
-    cli.ok("object", "put", name, "--name", "x", stdin="text")
-
-    assert "Leader: " in cli.ok("kv", "info", name)
-    assert name in cli.ok("kv", "ls", "--names").splitlines()
-    assert cli.ok("kv", "ls", name) == "color\n"
-    assert cli.ok("kv", "get", name, "color", "--raw") == "blue"
-    assert len(cli.json("kv", "history", name, "color")) == 2
-    assert [one["revision"] for one in cli.json("kv", "snapshot", name, "--at", "1")] == [1]
-    assert [one["key"] for one in cli.json("kv", "watch", name, "--count", "1")] == ["color"]
-    assert "Leader: " in cli.ok("object", "info", name)
-    assert cli.ok("object", "ls", name, "--names") == "x\n"
-    assert cli.ok("object", "get", name, "x", "--output", "-") == "text"
-    assert len(cli.json("rtt", "1")) == 3
-    assert "Connected Cluster: " in cli.ok("account", "info")
-    stream = ("server", "check", "stream", "--stream", f"KV_{name}", "--peer-expect")
-    assert "3 peers" in cli.ok(*stream, "3")
-    assert cli.run(*stream, "2").exit_code == 2
-    assert "replicas_fail=0" in cli.run("server", "check", "jetstream").stdout
-    cli.ok("kv", "rm", name, "--force", "--timeout", "20")
-    cli.ok("object", "rm", name, "--force", "--timeout", "20")

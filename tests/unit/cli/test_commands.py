@@ -1,7 +1,11 @@
 """Every command of the command line, without a server: help, options, suggestions, wrong use."""
 
+import ast
+import functools
 import inspect
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -125,3 +129,55 @@ def test_wrong_use_is_answered_with_what_is_expected(
     words: tuple[str, ...], expected: str
 ) -> None:
     assert expected in CLI.fails(2, *words)
+
+
+# Tests that assemble the words of a command, by the beginning of the words.
+ASSEMBLED = {
+    ("bench", "js"): "client/cli/test_bench.py",
+    ("completion",): "client/cli/test_completion.py",
+    ("doctor", "clock"): "integration/storage/test_clock_changes.py",
+    ("doctor",): "unit/cli/test_doctor.py",
+    ("pipeline",): "spark/pipelines/test_pipelines.py",
+    ("server", "check"): "client/cli/test_server_check.py",
+}
+TESTS = Path(__file__).parents[2]
+
+
+def texts_of(source: str) -> Iterator[list[str | None]]:
+    """The arguments of calls and the parts of tuples and lists; None if one is no text."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(args=parts) | ast.Tuple(elts=parts) | ast.List(elts=parts):
+                yield [
+                    part.value
+                    if isinstance(part, ast.Constant) and isinstance(part.value, str)
+                    else None
+                    for part in parts
+                ]
+
+
+@functools.cache
+def used_words() -> frozenset[tuple[str | None, ...]]:
+    """Texts that follow each other in tests, up to four of them."""
+    return frozenset(
+        tuple(texts[start : start + count])
+        for folder in ("client", "unit/cli", "spark", "integration")
+        for file in (TESTS / folder).rglob("*.py")
+        if file != Path(__file__)
+        for texts in texts_of(file.read_text(encoding="utf-8"))
+        for start in range(len(texts))
+        for count in range(1, 5)
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [one for one in ALL if not isinstance(found(one), click.Group)], ids=" ".join
+)
+def test_every_command_is_run_by_a_test(words: tuple[str, ...]) -> None:
+    command = found(words)
+    names = (words[-1], *getattr(command, "aliases", ()))
+    if any((*words[:-1], name) in used_words() for name in names):
+        return
+    file, *_ = [file for begin, file in ASSEMBLED.items() if words[: len(begin)] == begin]
+    source = (TESTS / file).read_text(encoding="utf-8")
+    assert any(re.search(rf"\b{name}\b", source) for name in names)

@@ -23,6 +23,28 @@ pub test body --atomic --count 5 --quiet
 publish test hello
 pub test body --schedule-after 10m --schedule-dest other
 pub test body --no-templates
+stream find --empty
+stream find --idle 10m --created 1d --consumers 2 --invert
+stream find --subject 'orders.>' --replicas 1 --sourced --mirrored --names
+stream query --cluster east --server-name 'n.*' --leader n1 --api-level 1
+stream gaps ORDERS --force --no-progress
+stream gaps ORDERS -f --json
+stream graph ORDERS
+consumer find ORDERS --pull --bound --waiting 1 --ack-pending 10 --pending 100
+consumer query ORDERS --push --idle 1h --created 1d --replicas 1 --leader n1 --pinned --invert
+consumer graph ORDERS NEW
+account report connections --sort in-bytes --top 10 --reverse
+account report conns --state closed --closed-reason slow --username bob --subject 'a.>'
+account report statistics
+account rep statsz
+account backup /tmp/backup --force --check --no-consumers -w
+account restore /tmp --cluster east --tag ssd
+server check meta --expect 3 --lag-critical 10 --seen-critical 5s
+server check raft --expect 3 --lag-critical 10 --seen-critical 5s
+server check server --name n1 --cpu-warn 50 --cpu-critical 90 --mem-warn 100 --mem-critical 200
+server check server --name n1 --conn-warn 10 --conn-critical 5 --subs-warn 1 --subs-critical 2
+server check server --name n1 --uptime-warn 10m --uptime-critical 5m --auth-required
+server check server --name n1 --tls-required --js-required --tls-cert-warn 7d --tls-cert-crit 1d
 sub test
 sub 'test.>' --queue group
 sub test --count 10 --raw

@@ -4,12 +4,28 @@ import asyncio
 from typing import Final
 
 from jetspark.cli.bench.running import Plan, Tally, measure
+from jetspark.cli.output import visible
 from jetspark.cli.session import Session
 from jetspark.client.client import Client
 from jetspark.client.message import Message
 
 _BUFFERED: Final = 1_000_000  # bytes between two flushes, about
 _ENDLESS_PENDING: Final = 2**30
+
+
+class _Announcement:
+    """A line that is written once all clients have subscribed: publishers may start then."""
+
+    def __init__(self, session: Session, clients: int, text: str) -> None:
+        self._output = session.output
+        self._waiting = clients
+        self._text = text
+
+    def ready(self) -> None:
+        """Count a client that has subscribed."""
+        self._waiting -= 1
+        if self._waiting == 0:
+            self._output.say(visible(self._text))
 
 
 async def publish(
@@ -53,9 +69,10 @@ async def subscribe(
             pending_bytes=_ENDLESS_PENDING,
         )
         await client.flush()
+        announce.ready()
         await ended.wait()
 
-    session.output.say(f"Waiting for {msgs:,} messages on {subject}")
+    announce = _Announcement(session, clients, f"Waiting for {msgs:,} messages on {subject}")
     plan = Plan(clients, msgs, size, progress)
     title = "Core NATS subscriber"
     await measure(session, title, plan, work, every_client=True, waits=True)
@@ -95,7 +112,8 @@ async def serve(
 
         await client.subscribe(subject, queue="bench-reply", callback=on_request)
         await client.flush()
+        announce.ready()
         await asyncio.Event().wait()
 
-    session.output.say(f"Answering requests on {subject}")
+    announce = _Announcement(session, clients, f"Answering requests on {subject}")
     await measure(session, "Service", Plan(clients, 1, size, progress), work)

@@ -65,6 +65,7 @@ async def measure(
     tallies = [Tally(one) for one in shares]
     async with AsyncExitStack() as connections:
         arguments = session.settings.arguments()
+        arguments["error_callback"] = session.errors.on_error
         clients = [
             await connections.enter_async_context(
                 await connect(session.settings.server, **arguments)
@@ -89,6 +90,7 @@ async def measure(
                 raise errors.exceptions[0] from None
             finally:
                 shower.cancel()
+    session.errors.check()
     _report(session.output, title, plan, tallies)
 
 

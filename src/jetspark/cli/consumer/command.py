@@ -242,6 +242,48 @@ def _next() -> None:
     """
 
 
+@consumer.remote("find", "jetspark.cli.finding:find_consumers", aliases=("query",))
+@_stream
+@click.option("--pull", is_flag=True, help="Pull consumers.")
+@click.option("--push", is_flag=True, help="Push consumers.")
+@click.option("--bound", is_flag=True, help="Those with a subscriber or with waiting pulls.")
+@click.option("--waiting", type=COUNT, help="Those with fewer waiting pulls than this.")
+@click.option("--ack-pending", type=COUNT, help="Those with fewer messages to acknowledge.")
+@click.option("--pending", type=COUNT, help="Those with fewer unprocessed messages than this.")
+@click.option("--idle", type=DURATION, help="Those without a delivery for longer than this.")
+@click.option("--created", type=DURATION, help="Those that were created longer ago than this.")
+@click.option("--replicas", type=COUNT, help="Those with this many replicas or fewer.")
+@click.option("--leader", default="", metavar="SERVER", help="Those that this server leads.")
+@click.option("--pinned", is_flag=True, help="Those whose priority groups have pinned clients.")
+@click.option("--api-level", type=COUNT, help="Those that need at least this API level.")
+@click.option("--invert", is_flag=True, help="Those for which each condition is false.")
+@click.option("-n", "--names", is_flag=True, help="Only the names.")
+def _find() -> None:
+    """Find consumers of a stream that meet conditions: all of those given.
+
+    \b
+    Examples:
+      jetspark consumer find ORDERS --idle 1d
+      jetspark consumer find ORDERS --pending 1000 --invert --names
+    """
+
+
+@consumer.remote("graph", "jetspark.cli.graphs:graph_consumer", endless=True)
+@_stream
+@_consumer
+@click.option("--count", type=COUNT, default=0, help="End after this many seconds.")
+def _graph() -> None:
+    """Draw what a consumer has to process, and its deliveries per second, until interrupted.
+
+    Needs a terminal; --ndjson prints the numbers instead, a line per second.
+
+    \b
+    Examples:
+      jetspark consumer graph ORDERS worker
+      jetspark consumer graph ORDERS worker --count 60 --ndjson
+    """
+
+
 @consumer.remote("report", "jetspark.cli.consumer.looking:consumer_report")
 @_stream
 @click.option("-r", "--raw", is_flag=True, help="Numbers without separators and units.")

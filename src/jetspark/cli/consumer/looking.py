@@ -21,29 +21,35 @@ async def list_consumers(session: Session, *, stream: str, names: bool) -> None:
         for name in () if output.json else found:
             output.line(name)
         return
-    infos = sorted([one async for one in of.consumers()], key=lambda info: info.name)
-    if output.json:
-        output.values(to_wire(info) for info in infos)
-    elif not infos:
+    infos = [one async for one in of.consumers()]
+    if not infos and not output.json:
         output.say(f"No consumers defined; create one with `jetspark consumer add {stream}`")
-    else:
-        columns = (
-            "Name", Column("Description", long=True), "Created",
-            Column("Ack Pending", number=True), Column("Unprocessed", number=True),
-            Column("Last Delivery", number=True),
-        )  # fmt: skip
-        rows = [
-            (
-                info.name,
-                info.config.description,
-                show_time(info.created),
-                f"{info.num_ack_pending:,}",
-                f"{info.num_pending:,}",
-                age(info.time, info.delivered.last_active),
-            )
-            for info in infos
-        ]
-        output.table(f"Consumers of {stream}", columns, rows)
+        return
+    show_consumers(output, f"Consumers of {stream}", infos)
+
+
+def show_consumers(output: Output, title: str, infos: list[ConsumerInfo]) -> None:
+    """Write a list of consumers by name."""
+    ordered = sorted(infos, key=lambda info: info.name)
+    if output.json:
+        output.values(to_wire(info) for info in ordered)
+        return
+    columns = (
+        "Name", Column("Description", long=True), "Created", Column("Ack Pending", number=True),
+        Column("Unprocessed", number=True), Column("Last Delivery", number=True),
+    )  # fmt: skip
+    rows = [
+        (
+            info.name,
+            info.config.description,
+            show_time(info.created),
+            f"{info.num_ack_pending:,}",
+            f"{info.num_pending:,}",
+            age(info.time, info.delivered.last_active),
+        )
+        for info in ordered
+    ]
+    output.table(title, columns, rows)
 
 
 async def consumer_info(session: Session, *, stream: str, name: str) -> None:

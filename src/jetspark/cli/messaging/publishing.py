@@ -111,11 +111,15 @@ class _Run:
         client = self._session.client
         async for draft in self._drafts:
             client.publish(draft.subject, draft.data, reply=reply, headers=draft.headers or None)
+            if self._drafts.single or self._sleep:
+                await client.flush()
+                self._session.errors.check()
             self._report(draft, f'Published {len(draft.data)} bytes to "{visible(draft.subject)}"')
-            if self._sent % _FLUSH_EVERY == 0 or self._sleep:
+            if self._sent % _FLUSH_EVERY == 0:
                 await client.flush()
             await self._pause()
         await client.flush()
+        self._session.errors.check()
         self._summary("Published")
 
     async def stored(self) -> None:

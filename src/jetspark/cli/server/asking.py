@@ -32,6 +32,10 @@ _HINT: Final = (
 _NO_RIGHTS: Final = "this user may not ask servers"
 # What the system account calls documents and options that the monitoring port calls otherwise.
 _SUBJECTS: Final = {"accstatz": "$SYS.REQ.ACCOUNT.PING.STATZ"}
+# What every user may ask, about its own account.
+_OF_ACCOUNT: Final = {
+    "connz": "$SYS.REQ.ACCOUNT.PING.CONNZ", "accstatz": "$SYS.REQ.ACCOUNT.PING.STATZ",
+}  # fmt: skip
 _JSZ_NAMES: Final = {"acc": "account", "consumers": "consumer"}
 _STATES: Final = ("open", "closed", "all")
 
@@ -54,6 +58,23 @@ def ask_servers(
         return [_named(url, kind, wanted, settings.timeout) for url in _bases(monitor)]
     with plain_errors():
         return asyncio.run(_asked(settings, kind, wanted))
+
+
+async def ask_about_account(
+    client: "Client", monitor: str, kind: str, options: Mapping[str, object], timeout: float
+) -> list[Answer]:
+    """Ask for the `connz` or `accstatz` of the connection's account, as every user may."""
+    wanted = {name: value for name, value in options.items() if value}
+    if monitor:
+        return [
+            await asyncio.to_thread(_named, url, kind, wanted, timeout) for url in _bases(monitor)
+        ]
+    found = await _answers(client, _OF_ACCOUNT[kind], kind, wanted, timeout)
+    if not found:
+        found = await _by_port(client, kind, wanted, timeout)
+    if not found:
+        raise click.ClickException(f"{_NO_RIGHTS}: {_HINT}")
+    return sorted(found, key=lambda answer: answer.server)
 
 
 def _bases(monitor: str) -> list[str]:
@@ -133,10 +154,17 @@ async def _by_system_account(
     client: "Client", kind: str, options: Mapping[str, object], timeout: float
 ) -> list[Answer]:
     """The answers of all servers; none if this is not a user of the system account."""
-    found: list[Answer] = []
     subject = _SUBJECTS.get(kind, f"$SYS.REQ.SERVER.PING.{kind.upper()}")
     # Others get no answer at all: do not wait long for it.
     patience = timeout if client.server_info.acc_is_sys else min(timeout, _STALL)
+    return await _answers(client, subject, kind, options, patience)
+
+
+async def _answers(
+    client: "Client", subject: str, kind: str, options: Mapping[str, object], patience: float
+) -> list[Answer]:
+    """The answers of all servers to a request; none if no server responds."""
+    found: list[Answer] = []
     begun = time.monotonic()
     try:
         async for reply in client.request_many(

@@ -10,12 +10,9 @@ from jetspark.cli.commands import Group
 from jetspark.cli.connection import declare_connection
 from jetspark.cli.quantities import COUNT, Whole
 from jetspark.cli.server.check.command import check
+from jetspark.cli.server.monitor_option import monitor_option
 
 _Declared = TypeVar("_Declared", bound=Callable[..., Any])
-_monitor = click.option(
-    "--monitor", envvar="JETSPARK_MONITOR", metavar="URL", default="", show_envvar=True,
-    help="Ask the monitoring port, http://HOST:8222, not the system account; several with commas.",
-)  # fmt: skip
 _reverse = click.option("-R", "--reverse", is_flag=True, help="Reverse the order.")
 _TOP: Final = click.option(
     "--top", type=Whole(1), default=1000, show_default=True, help="At most this many rows."
@@ -26,7 +23,7 @@ _expect = click.argument("expect", metavar="[EXPECT]", type=COUNT, default=0)
 
 def _asking(described: _Declared) -> _Declared:
     """Add the options of commands that ask servers about themselves."""
-    return declare_connection(declare((_monitor,))(described))
+    return declare_connection(declare((monitor_option,))(described))
 
 
 def _sort(*names: str) -> Callable[[_Declared], _Declared]:

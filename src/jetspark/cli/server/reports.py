@@ -59,6 +59,13 @@ def connections(
             if (not account or one.get("account") in {account, None})
             and (not username or one.get("authorized_user") == username)
         ]
+    show_connections(output, found, state=state, sort=sort, top=top, reverse=reverse)
+
+
+def show_connections(
+    output: Output, found: list[Item], *, state: str, sort: str, top: int, reverse: bool
+) -> None:
+    """Write a report on connections."""
     keys = {"subs": "subscriptions", "uptime": "start"}
     items = _sorted(found, sort, keys, reverse=reverse, top=top)
     columns: tuple[Column | str, ...] = (

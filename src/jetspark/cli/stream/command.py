@@ -7,7 +7,7 @@ import click
 from jetspark.cli.commands import Group
 from jetspark.cli.completion.names import stream_names
 from jetspark.cli.connection import ConnectionSettings, connection_options
-from jetspark.cli.quantities import COUNT, MOMENT, REPLICAS, SEQUENCE, SIZE, Whole
+from jetspark.cli.quantities import COUNT, DURATION, MOMENT, REPLICAS, SEQUENCE, SIZE, Whole
 from jetspark.cli.stream.config_options import config_options
 
 _json = click.option("-j", "--json", "wants_json", is_flag=True, help="Print a summary as JSON.")
@@ -155,6 +155,69 @@ def _report() -> None:
     Examples:
       jetspark stream report
       jetspark stream report --messages --all
+    """
+
+
+@stream.remote("find", "jetspark.cli.finding:find_streams", aliases=("query",))
+@click.option("--server-name", default="", metavar="REGEX", help="Streams on such a server.")
+@click.option("--cluster", default="", metavar="REGEX", help="Streams in such a cluster.")
+@click.option("--empty", is_flag=True, help="Streams without messages.")
+@click.option(
+    "--idle",
+    type=DURATION,
+    help="Streams without a new message or a delivery for longer than this: 1h, 7d.",
+)
+@click.option("--created", type=DURATION, help="Streams that were created longer ago than this.")
+@click.option("--consumers", type=COUNT, help="Streams with fewer consumers than this.")
+@click.option("--subject", default="", help="Streams that store this subject or wildcard.")
+@click.option("--replicas", type=REPLICAS, help="Streams with this many replicas or fewer.")
+@click.option("--sourced", is_flag=True, help="Streams that have sources.")
+@click.option("--mirrored", is_flag=True, help="Streams that are mirrors.")
+@click.option("--leader", default="", metavar="SERVER", help="Streams that this server leads.")
+@click.option("--api-level", type=COUNT, help="Streams that need at least this API level.")
+@click.option("--invert", is_flag=True, help="Streams for which each condition is false.")
+@click.option("-n", "--names", is_flag=True, help="Only the names.")
+def _find() -> None:
+    """Find streams that meet conditions: all of those given.
+
+    Streams of buckets and object stores are found too.
+
+    \b
+    Examples:
+      jetspark stream find --empty --created 7d
+      jetspark stream find --idle 30d --names
+      jetspark stream find --consumers 1 --invert
+    """
+
+
+@stream.remote("gaps", "jetspark.cli.stream.gaps:find_gaps")
+@_name
+@_force
+@click.option("--progress/--no-progress", default=True, help="Show a progress bar.")
+def _gaps() -> None:
+    """List the sequences between the first and the last message that hold none.
+
+    Reads the whole stream, without payloads.
+
+    \b
+    Examples:
+      jetspark stream gaps ORDERS
+      jetspark stream gaps ORDERS --force --json
+    """
+
+
+@stream.remote("graph", "jetspark.cli.graphs:graph_stream", endless=True)
+@_name
+@click.option("--count", type=COUNT, default=0, help="End after this many seconds.")
+def _graph() -> None:
+    """Draw the messages per second and the messages of a stream, until interrupted.
+
+    Needs a terminal; --ndjson prints the numbers instead, a line per second.
+
+    \b
+    Examples:
+      jetspark stream graph ORDERS
+      jetspark stream graph ORDERS --count 60 --ndjson
     """
 
 

@@ -35,14 +35,20 @@ async def list_streams(session: Session, *, subject: str, names: bool, every: bo
             output.line(name)
         return
     infos, hidden = await _streams(session, subject, every=every)
-    infos.sort(key=lambda info: info.state.bytes)
-    if output.json:
-        output.values(to_wire(info) for info in infos)
-        return
-    if not infos:
+    if not infos and not output.json:
         _say_none(output, hidden)
         return
-    title = f"Streams matching {subject}" if subject else "Streams"
+    show_streams(output, f"Streams matching {subject}" if subject else "Streams", infos)
+    if hidden and not output.json:
+        output.say(f"{hidden} streams of buckets and object stores are not shown: --all")
+
+
+def show_streams(output: Output, title: str, infos: Iterable[StreamInfo]) -> None:
+    """Write a list of streams, the smallest first."""
+    ordered = sorted(infos, key=lambda info: info.state.bytes)
+    if output.json:
+        output.values(to_wire(info) for info in ordered)
+        return
     columns = (
         "Name", Column("Description", long=True), "Created", Column("Messages", number=True),
         Column("Size", number=True), Column("Last Message", number=True),
@@ -56,11 +62,9 @@ async def list_streams(session: Session, *, subject: str, names: bool, every: bo
             format_bytes(info.state.bytes),
             age(info.time, info.state.last_time),
         )
-        for info in infos
+        for info in ordered
     ]
     output.table(title, columns, rows)
-    if hidden:
-        output.say(f"{hidden} streams of buckets and object stores are not shown: --all")
 
 
 async def _streams(session: Session, subject: str, *, every: bool) -> tuple[list[StreamInfo], int]:

@@ -9,7 +9,8 @@ import click
 from jetspark.cli.bucket_options import declare
 from jetspark.cli.commands import Group
 from jetspark.cli.connection import declare_connection
-from jetspark.cli.quantities import DURATION, HEADER, LIMIT, SEQUENCE, Whole
+from jetspark.cli.quantities import COUNT, DURATION, HEADER, LIMIT, SEQUENCE, SIZE, Whole
+from jetspark.cli.server.monitor_option import monitor_option
 
 _Declared = TypeVar("_Declared", bound=Callable[..., Any])
 # Nagios: the state is unknown.
@@ -201,6 +202,60 @@ def _jetstream() -> None:
       jetspark server check jetstream
       jetspark server check jetstream --store-warn 60 --store-critical 80
     """  # fmt: skip
+
+
+@check.local("meta", "jetspark.cli.server.check.servers:meta", aliases=("raft",))
+@click.option("--expect", type=COUNT, required=True, metavar="SERVERS", help="Servers to expect.")
+@click.option(
+    "--lag-critical",
+    type=COUNT,
+    required=True,
+    metavar="OPS",
+    help="Critical if a server lags more operations.",
+)
+@click.option(
+    "--seen-critical",
+    type=DURATION,
+    required=True,
+    help="Critical if a server was not seen for longer.",
+)
+@monitor_option
+@_checked
+def _meta() -> None:
+    """Check the meta cluster: the servers that agree on streams and consumers.
+
+    Needs a user of the system account, or --monitor with the ports of all servers.
+
+    \b
+    Example:
+      jetspark server check meta --expect 3 --lag-critical 100 --seen-critical 5s
+    """
+
+
+@check.local("server", "jetspark.cli.server.check.servers:server")
+@click.option("--name", required=True, help="The name or id of the server.")
+@_pair("cpu", "CPU usage, in percent", Whole())
+@_pair("mem", "size of memory", SIZE)
+@_pair("conn", "number of connections", COUNT)
+@_pair("subs", "number of subscriptions", COUNT)
+@_pair("uptime", "uptime or less", DURATION)
+@click.option("--auth-required", is_flag=True, help="Critical without authentication.")
+@click.option("--tls-required", is_flag=True, help="Critical if TLS is not required.")
+@click.option("--js-required", is_flag=True, help="Critical without JetStream.")
+@click.option("--tls-cert-warn", type=DURATION, help="Warn if the certificate expires so soon.")
+@click.option("--tls-cert-crit", type=DURATION, help="Critical if it expires so soon.")
+@monitor_option
+@_checked
+def _server() -> None:
+    """Check a server: its load, its uptime, and what it requires of clients.
+
+    Needs a user of the system account, or --monitor.
+
+    \b
+    Examples:
+      jetspark server check server --name n1 --conn-warn 1000 --conn-critical 2000
+      jetspark server check server --name n1 --js-required --uptime-critical 5m
+    """
 
 
 @check.local("kv", "jetspark.cli.server.check.basics:bucket")

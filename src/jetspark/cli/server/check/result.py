@@ -30,6 +30,15 @@ class Measure(NamedTuple):
         return text
 
 
+def shown(value: float) -> str:
+    """A value for people: whole numbers exactly, others to the microsecond."""
+    return f"{int(value):,}" if value == int(value) else f"{value:,.6f}"
+
+
+def _exact(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
 class Result:
     """What a check found so far."""
 
@@ -147,7 +156,7 @@ class Result:
         for one in self.measures:
             name = f"{namespace}_{self.suite}_{one.name}"
             lines += [f"# HELP {name} {one.help}", f"# TYPE {name} gauge"]
-            lines.append(f'{name}{{item="{item}"}} {one.value:.12g}')
+            lines.append(f'{name}{{item="{item}"}} {_exact(one.value)}')
         name = f"{namespace}_{self.suite}_status_code"
         lines.append(f"# HELP {name} Nagios compatible status code for {self.suite}")
         lines.append(f"# TYPE {name} gauge")
@@ -176,8 +185,8 @@ class Result:
                 columns,
                 [
                     (
-                        one.name, f"{one.value:,.6g}", one.unit, f"{one.critical:,.6g}",
-                        f"{one.warning:,.6g}", one.help,
+                        one.name, shown(one.value), one.unit, shown(one.critical),
+                        shown(one.warning), one.help,
                     )
                     for one in self.measures
                 ],

@@ -12,7 +12,7 @@ import click
 from jetspark.cli.connection import ConnectionSettings, settings_of
 from jetspark.cli.output import Output
 from jetspark.cli.server.check.result import Format, Result
-from jetspark.cli.session import Session
+from jetspark.cli.session import ServerErrors, Session
 from jetspark.client.client import connect
 from jetspark.errors import Error
 
@@ -69,7 +69,8 @@ async def _checked(
     arguments["allow_reconnect"] = False
     arguments["error_callback"] = lambda _error: None
     async with await connect(settings.server, **arguments) as client:
-        await check(Session(client, settings, output), result)
+        errors = ServerErrors(output, lambda: None)
+        await check(Session(client, settings, output, errors), result)
 
 
 def _replace(target: Path, data: bytes) -> None:

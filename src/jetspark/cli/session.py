@@ -34,7 +34,7 @@ class ServerErrors:
         self._end = end
         self._shown: set[str] = set()
         self._refused: PermissionsViolation | None = None
-        self.ended_command = False
+        self.ended_command: bool = False
 
     def on_error(self, error: Exception) -> None:
         """Show an error; the callback of clients."""

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -71,8 +71,10 @@ def test_what_is_allowed_works(limited: CommandLine) -> None:
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_standard_files_are_no_error(
-    server: ServerProcess, name: str, cli: CommandLine, closed: str
+    servers: Callable[[str], ServerProcess], name: str, closed: str
 ) -> None:
+    server = servers("jetspark")
+    cli = CommandLine(server.url)
     cli.ok("kv", "add", name)
     command = f'exec "$0" -m jetspark kv put {name} key value {closed}'
 

@@ -10,6 +10,7 @@ from tests.support.command_line import CommandLine
 from tests.support.servers import ServerProcess
 
 from jetspark import sync
+from jetspark.cli import graphs
 
 
 @pytest.fixture
@@ -349,7 +350,10 @@ def test_gaps_are_the_sequences_without_a_message(
     assert cli.ok("stream", "gaps", orders, "--force").splitlines()[1].split() == ["3", "4"]
 
 
-def test_a_graph_prints_its_numbers_without_a_terminal(cli: CommandLine, orders: str) -> None:
+def test_a_graph_prints_its_numbers_without_a_terminal(
+    cli: CommandLine, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graphs, "_INTERVAL", 0.01)
     cli.ok("consumer", "add", orders, "worker")
     cli.ok("consumer", "next", orders, "worker", "--count", "2")
 

@@ -6,6 +6,7 @@ the longest turn of the server's loop took. The long forms are in ``tests/campai
 
 import asyncio
 import contextlib
+import itertools
 import json
 import tarfile
 import threading
@@ -312,3 +313,64 @@ def test_many_clients_that_send_much_at_the_same_time_share_a_turn(probe: TurnPr
         assert passes.end() < 1.5 * LONGEST_MS
         state = json.loads(clients[0].request(b"STREAM.INFO.S", b""))["state"]
         assert state["messages"] == 60 * count
+
+
+def dead_ends(prefix: bytes, depth: int) -> list[bytes]:
+    """Patterns that agree with ``prefix`` and ``depth`` tokens ``a``, and differ in the last."""
+    return [
+        prefix + b".".join(tokens) + b".z"
+        for tokens in itertools.product(b"a *".split(), repeat=depth)
+    ]
+
+
+@pytest.mark.parametrize("prefix", [b"", b"_I."], ids=["subjects", "inboxes"])
+def test_patterns_that_lead_nowhere_are_searched_in_steps(probe: TurnProbe, prefix: bytes) -> None:
+    with probe.client() as client:
+        patterns = dead_ends(prefix, 13)
+        client.send(b"".join(b"SUB %b %d\r\n" % (each, sid) for sid, each in enumerate(patterns)))
+        client.settle()
+        to = prefix + b".".join([b"a"] * 13)
+        client.send(b"".join(b"PUB %b.%d 0\r\n\r\n" % (to, n) for n in range(200)))
+        client.settle()
+        probe.check()
+
+
+def test_acknowledgements_are_searched_for_receivers_in_steps_and_arrive_in_order(
+    probe: TurnProbe,
+) -> None:
+    with probe.client() as client, probe.client() as other:
+        make_stream(client, "S", ["s"])
+        patterns = dead_ends(b"_I.", 13)
+        other.send(b"".join(b"SUB %b %d\r\n" % (each, sid) for sid, each in enumerate(patterns)))
+        other.settle()
+        to = b"_I." + b".".join([b"a"] * 13)
+        client.send(b"SUB _I.> 1\r\n")
+        client.send(b"".join(b"PUB s %b.%d 0\r\n\r\n" % (to, n // 2) for n in range(400)))
+        for seq in range(1, 401):
+            client.until(b'{"stream":"S","seq":%d}' % seq)
+        probe.check()
+
+
+def test_a_stream_with_very_many_consumers_is_deleted_in_steps(probe: TurnProbe) -> None:
+    count = 6_000
+    with probe.client() as client, probe.client() as reader:
+        make_stream(client, "S", ["s"])
+        client.send(b"SUB made 1\r\n")
+        for n in range(count):
+            body = b'{"stream_name":"S","config":{"name":"C%d"}}' % n
+            client.send(
+                b"PUB $JS.API.CONSUMER.CREATE.S.C%d made %d\r\n%b\r\n" % (n, len(body), body)
+            )
+        for _ in range(count):
+            client.until(b"MSG made 1 ")
+        reader.send(b"SUB status 2\r\nPUB $JS.API.CONSUMER.MSG.NEXT.S.C0 status 0\r\n\r\n")
+        reader.settle()
+        probe.longest_ms()
+        assert b'"success":true' in client.request(b"STREAM.DELETE.S", b"")
+        # One of the same name has none of them.
+        make_stream(client, "S", ["s"])
+        found = json.loads(client.request(b"CONSUMER.INFO.S.C0", b""))
+        assert found["error"]["err_code"] == 10014
+        reader.until(b"Consumer Deleted")
+        probe.check()
+        assert json.loads(client.request(b"STREAM.INFO.S", b""))["state"]["consumer_count"] == 0

@@ -608,7 +608,7 @@ class Engine:
                         raise self._taken(pattern, own)
                     yield  # it may overlap one that is being removed
                 self.operations.check_subject(pattern)
-                if pace.is_due(len(pattern)):
+                if pace.is_due(len(pattern) + self._subjects.take_visited()):
                     yield
             # No other stream gets subjects meanwhile. If they do not overlap now they never will:
             # they are entered after that, so that they are not mistaken for those of another.

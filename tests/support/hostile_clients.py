@@ -768,7 +768,7 @@ HOSTILE: Final[tuple[Hostile, ...]] = (
     large_messages, many_headers, half_open, single_bytes, garbage, half_closed, wrong_passwords,
     logins_that_leave, slow_readers, unread_answers, unread_consumer, unread_snapshot, requests,
     acknowledgements, many_subjects, many_filters, dead_end_filters, wildcard_expectations,
-    wildcard_reads, single_byte_restore, streams, consumers, waiting_pulls, last_per_subject, message_ids,
-    half_batches, large_bodies, monitoring, half_monitoring,
+    wildcard_reads, single_byte_restore, streams, consumers, waiting_pulls, last_per_subject,
+    message_ids, half_batches, large_bodies, monitoring, half_monitoring,
 )  # fmt: skip
 TLS: Final[tuple[Hostile, ...]] = (tls_halves, tls_logins)

@@ -8,6 +8,7 @@ is in its docstring.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import select
@@ -204,6 +205,18 @@ def wildcard_subscriptions(target: Target) -> None:
         forms = (b"SUB *.%d.> %d\r\n", b"SUB a.*.%d %d\r\n", b"SUB a.%d.> %d\r\n")
         client.send(b"".join(forms[n % 3] % (n, n) for n in range(count)))
         client.send(b"".join(b"PUB a.%d.%d 0\r\n\r\n" % (n, n) for n in range(count // 4)))
+        client.settle()
+
+
+def dead_ends(target: Target) -> None:
+    """32,768 patterns that agree with a subject up to the last token, and messages for none."""
+    depth = 15 if target.times(1_000) >= 1_000 else 12
+    tokens = itertools.product((b"a", b"*"), repeat=depth)
+    with target.client() as client:
+        patterns = [b".".join(each) + b".z" for each in tokens]
+        client.send(b"".join(b"SUB %b %d\r\n" % (each, n) for n, each in enumerate(patterns)))
+        to = b".".join([b"a"] * depth)
+        client.send(b"".join(b"PUB %b.%d 0\r\n\r\n" % (to, n) for n in range(target.times(300))))
         client.settle()
 
 
@@ -567,6 +580,24 @@ def many_filters(target: Target) -> None:
         drop(client, "S")
 
 
+def dead_end_filters(target: Target) -> None:
+    """A consumer of 4,096 filters that agree with 20,000 subjects up to the last token."""
+    depth = 12 if target.times(1_000) >= 1_000 else 8
+    tokens = itertools.product("a*", repeat=depth)
+    filters = [f"s.{'.'.join(each)}.z{n}" for n, each in enumerate(tokens)]
+    with target.client() as client:
+        create(client, "S", ["s.>"])
+        to = b"s." + b".".join([b"a"] * depth)
+        count = target.times(20_000)
+        client.send(b"".join(b"PUB %b.%d 0\r\n\r\n" % (to, n) for n in range(count)))
+        client.settle()
+        config = {"name": "C", "filter_subjects": filters}
+        client.request(b"CONSUMER.CREATE.S.C", {"stream_name": "S", "config": config})
+        client.send(b"PUB $JS.API.CONSUMER.MSG.NEXT.S.C _x 0\r\n\r\n")
+        client.request(b"CONSUMER.INFO.S.C")
+        drop(client, "S")
+
+
 def wildcard_expectations(target: Target) -> None:
     """200 expectations with wildcards over 50,000 subjects."""
     with target.client() as client:
@@ -731,13 +762,13 @@ def half_monitoring(target: Target) -> None:
 
 Hostile = Callable[[Target], None]
 HOSTILE: Final[tuple[Hostile, ...]] = (
-    same_subject, subscriptions_left_by_connect, wildcard_subscriptions, queue_names,
+    same_subject, subscriptions_left_by_connect, wildcard_subscriptions, dead_ends, queue_names,
     large_fan_out, alternating, unknown_unsubscriptions, pings, changing_subjects,
     denied_messages, denied_subscriptions, connects, connections, busy_connections, no_responders,
     large_messages, many_headers, half_open, single_bytes, garbage, half_closed, wrong_passwords,
     logins_that_leave, slow_readers, unread_answers, unread_consumer, unread_snapshot, requests,
-    acknowledgements, many_subjects, many_filters, wildcard_expectations, wildcard_reads,
-    single_byte_restore, streams, consumers, waiting_pulls, last_per_subject, message_ids,
-    half_batches, large_bodies, monitoring, half_monitoring,
+    acknowledgements, many_subjects, many_filters, dead_end_filters, wildcard_expectations,
+    wildcard_reads, single_byte_restore, streams, consumers, waiting_pulls, last_per_subject,
+    message_ids, half_batches, large_bodies, monitoring, half_monitoring,
 )  # fmt: skip
 TLS: Final[tuple[Hostile, ...]] = (tls_halves, tls_logins)

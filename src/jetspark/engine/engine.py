@@ -267,7 +267,9 @@ class Engine:
             self.usage.remove(stream)
         self._targets.pop(name, None)
         stream.drop()
-        self.consumers.drop_all(stream)
+        dropped = self.consumers.drop_all(stream)
+        while not self.consumers.close_some(dropped):
+            pass
         self.copies.dropped(stream)
         self.interest.forget(stream)
         self.dirty = [other for other in self.dirty if other is not stream]
@@ -518,7 +520,9 @@ class Engine:
         stream.drop()
         self._deadlines.forget()
         stream.batches.drop_with_stream()
-        self.consumers.drop_all(stream)
+        dropped = self.consumers.drop_all(stream)
+        if not self.consumers.close_some(dropped):
+            self.operations.aside(partial(self.consumers.close_some, dropped))
         self.copies.dropped(stream)
         self.generation += 1
         index = stream.log.index
@@ -604,7 +608,7 @@ class Engine:
                         raise self._taken(pattern, own)
                     yield  # it may overlap one that is being removed
                 self.operations.check_subject(pattern)
-                if pace.is_due(len(pattern)):
+                if pace.is_due(len(pattern) + self._subjects.take_visited()):
                     yield
             # No other stream gets subjects meanwhile. If they do not overlap now they never will:
             # they are entered after that, so that they are not mistaken for those of another.

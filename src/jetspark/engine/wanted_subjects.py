@@ -172,6 +172,10 @@ class WantedSubjects:
         own = self._by_stream.get(but) if but is not None else None
         return self._patterns.overlaps(pattern, own)
 
+    def take_visited(self) -> int:
+        """Return how much work the questions since the last call were, as a length in bytes."""
+        return self._patterns.take_visited()
+
     def unsettled(self, pattern: bytes, but: Stream | None) -> Operation | None:
         """Return the change that decides whether a pattern is free; None if another has it."""
         own = self._by_stream.get(but) if but is not None else None

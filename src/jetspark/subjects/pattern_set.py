@@ -24,6 +24,19 @@ class Place:
         # The owners of patterns that continue with ``>``, and of those that end here.
         self.tails: list[object] = _NO_OWNERS
         self.ends: list[object] = _NO_OWNERS
+        # The most nodes that a search for a subject visits from here on, and through one of the
+        # children; more than that after patterns were removed.
+        self.longest: i64 = 1
+        self._longest_named: i64 = 0
+
+    def note_longer(self, child: "Place") -> None:
+        """Note that more nodes may be visited from a child on."""
+        star = self.star
+        if star is not child:
+            self._longest_named = max(self._longest_named, child.longest)
+        self.longest = 1 + self._longest_named
+        if star is not None:
+            self.longest += star.longest
 
     def is_empty(self) -> bool:
         """Return whether no pattern passes through or ends here."""
@@ -50,22 +63,23 @@ class PatternSet:
 
     def __init__(self) -> None:
         self.root: Place = Place()
+        # The nodes that queries have visited: patterns that have much in common lead to very many.
+        self._visited: i64 = 0
 
     def add(self, pattern: bytes, owner: object) -> None:
         """Add a pattern."""
         if has_empty_token(pattern):
             return
         place = self.root
+        path: list[Place] = []
         end: i64 = len(pattern)
         start: i64 = 0
         while start < end:
             stop = token_end(pattern, start, end)
             wild = wildcard_at(pattern, start, stop)
             if wild == GREATER:
-                if len(place.tails) == 0:
-                    place.tails = []
-                place.tails.append(owner)
-                return
+                break
+            path.append(place)
             following = place.star if wild == STAR else place.children.get(pattern[start:stop])
             if following is None:
                 following = Place()
@@ -75,9 +89,34 @@ class PatternSet:
                     place.add_child(pattern[start:stop], following)
             place = following
             start = stop + 1
-        if len(place.ends) == 0:
-            place.ends = []
-        place.ends.append(owner)
+        if start < end:
+            if len(place.tails) == 0:
+                place.tails = []
+            place.tails.append(owner)
+        else:
+            if len(place.ends) == 0:
+                place.ends = []
+            place.ends.append(owner)
+        while path:
+            path[-1].note_longer(place)
+            place = path.pop()
+
+    def take_visited(self) -> int:
+        """Return how much work the queries since the last call were, as a length in bytes.
+
+        For ``Pace``: two nodes cost as much as one byte.
+        """
+        visited = self._visited
+        self._visited = 0
+        return int(visited >> 1)
+
+    def longest_search(self) -> i64:
+        """Return how many nodes ``matches`` visits at most.
+
+        Patterns that differ from a subject only in their last token lead nowhere, and there may be
+        very many of them.
+        """
+        return self.root.longest
 
     def remove(self, pattern: bytes, owner: object) -> None:
         """Remove a pattern, if its owner has it."""
@@ -150,6 +189,7 @@ class PatternSet:
         places: list[Place] | None = None
         starts: list[i64] | None = None
         while True:
+            self._visited += 1
             following: Place | None = None
             if start > end:
                 if found is not None:
@@ -202,6 +242,7 @@ class PatternSet:
         if place.star is not None:
             places.append(place.star)
         while places:
+            self._visited += 1
             place = places.pop()
             if found is not None:
                 found.extend(place.ends)

@@ -24,6 +24,7 @@ from jetspark.subjects.trie import (
     Leaf,
     Match,
     Node,
+    Walks,
     collect,
     leaf_of,
     merge,
@@ -76,6 +77,8 @@ class Sublist:
         # The number of results that changes have scanned so far. Cold ones take 80 ns each:
         # callers with many changes count them as work of their turn.
         self.looks: i64 = 0
+        # The nodes that long searches have visited so far, likewise.
+        self.walks: Walks = Walks()
         self._emptied: list[dict[bytes, Match]] = []
         self._looks_left: i64 = 0
         self._evictions: i64 = 0
@@ -174,7 +177,7 @@ class Sublist:
         Subjects that the same single pattern matches share a result, as do those that none does.
         The caller may keep a ``route`` in it that does not depend on the subject.
         """
-        leaf = only_leaf(self._root, subject, self._literals.get(subject))
+        leaf = only_leaf(self._root, subject, self._literals.get(subject), self.walks)
         if leaf is None:
             return self._none
         if leaf is SEVERAL:
@@ -242,7 +245,7 @@ class Sublist:
 
     def has_interest(self, subject: bytes) -> bool:
         """Return whether any subscription matches ``subject``."""
-        leaf = only_leaf(self._root, subject, self._literals.get(subject))
+        leaf = only_leaf(self._root, subject, self._literals.get(subject), self.walks)
         return leaf is not None and not has_empty_token(subject)
 
     def _find(self, subject: bytes) -> Match:
@@ -253,7 +256,7 @@ class Sublist:
         leaf = self._literals.get(subject)
         if leaf is not None:
             leaves.append(leaf)
-        collect(self._root, subject, leaves, len(subject))
+        collect(self._root, subject, leaves, len(subject), self.walks)
         return merge(leaves)
 
     def _find_prefix(self, subject: bytes, cut: i64) -> Match | None:
@@ -264,7 +267,7 @@ class Sublist:
         if has_empty_token(subject):
             return None
         leaves: list[Leaf] = []
-        if not collect(self._root, subject, leaves, cut):
+        if not collect(self._root, subject, leaves, cut, self.walks):
             return None
         result = leaves[0].share() if len(leaves) == 1 else merge(leaves)
         self._keep(self._prefixes, subject[:cut], result)

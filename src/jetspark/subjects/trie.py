@@ -208,6 +208,20 @@ class Leaf:
 SEVERAL: Final = Leaf()
 """Returned by ``only_leaf`` if more than one pattern matches."""
 
+# Walks through fewer nodes than this are not counted: they cost less than a message.
+_SHORT_WALK: Final[i64] = 64
+
+
+class Walks:
+    """Counts the nodes that searches have visited, but for short ones.
+
+    Patterns that agree with a subject in all tokens but the last lead nowhere, and there may be
+    tens of thousands of them: a caller whose clients choose both counts that as work.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: i64 = 0
+
 
 class Node:
     """One node of the trie of wildcard patterns."""
@@ -310,7 +324,7 @@ def remove_value(root: Node, pattern: bytes, queue: bytes, value: object) -> boo
     return True
 
 
-def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64) -> bool:
+def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64, walks: Walks) -> bool:
     """Append the leaves of the patterns that match ``subject``.
 
     If ``cut`` is where the last token starts, that token stands for any token: only wildcards
@@ -319,11 +333,13 @@ def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64) -> bool:
     end: i64 = len(subject)
     node = root
     start: i64 = 0
+    visited: i64 = 0
     # Branches still to visit. Most subjects have none. Recursion would be as deep as a client's
     # longest pattern, which may have two thousand tokens.
     nodes: list[Node] | None = None
     starts: list[i64] | None = None
     while True:
+        visited += 1
         following: Node | None = None
         if start > end:
             if node.leaf is not None:
@@ -351,13 +367,15 @@ def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64) -> bool:
             start = stop + 1
         if following is None:
             if not nodes or not starts:
+                if visited > _SHORT_WALK:
+                    walks.nodes += visited
                 return True
             following = nodes.pop()
             start = starts.pop()
         node = following
 
 
-def only_leaf(root: Node, subject: bytes, known: Leaf | None) -> Leaf | None:
+def only_leaf(root: Node, subject: bytes, known: Leaf | None, walks: Walks) -> Leaf | None:
     """Return the leaf of the only pattern that matches ``subject``; ``SEVERAL`` if more do.
 
     ``known`` is one that matches, outside the trie. Nothing is allocated for a subject that leads
@@ -366,9 +384,11 @@ def only_leaf(root: Node, subject: bytes, known: Leaf | None) -> Leaf | None:
     end: i64 = len(subject)
     node = root
     start: i64 = 0
+    visited: i64 = 0
     nodes: list[Node] | None = None
     starts: list[i64] | None = None
     while True:
+        visited += 1
         following: Node | None = None
         if start > end:
             if node.leaf is not None:
@@ -397,6 +417,8 @@ def only_leaf(root: Node, subject: bytes, known: Leaf | None) -> Leaf | None:
                 start = stop + 1
         if following is None:
             if not nodes or not starts:
+                if visited > _SHORT_WALK:
+                    walks.nodes += visited
                 return known
             following = nodes.pop()
             start = starts.pop()

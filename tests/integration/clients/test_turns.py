@@ -6,6 +6,7 @@ the longest turn of the server's loop took. The long forms are in ``tests/campai
 
 import asyncio
 import contextlib
+import itertools
 import json
 import tarfile
 import threading
@@ -312,3 +313,168 @@ def test_many_clients_that_send_much_at_the_same_time_share_a_turn(probe: TurnPr
         assert passes.end() < 1.5 * LONGEST_MS
         state = json.loads(clients[0].request(b"STREAM.INFO.S", b""))["state"]
         assert state["messages"] == 60 * count
+
+
+def dead_ends(prefix: bytes, depth: int) -> list[bytes]:
+    """Patterns that agree with ``prefix`` and ``depth`` tokens ``a``, and differ in the last."""
+    return [
+        prefix + b".".join(tokens) + b".z"
+        for tokens in itertools.product(b"a *".split(), repeat=depth)
+    ]
+
+
+@pytest.mark.parametrize("prefix", [b"", b"_I."], ids=["subjects", "inboxes"])
+def test_patterns_that_lead_nowhere_are_searched_in_steps(probe: TurnProbe, prefix: bytes) -> None:
+    with probe.client() as client:
+        patterns = dead_ends(prefix, 13)
+        client.send(b"".join(b"SUB %b %d\r\n" % (each, sid) for sid, each in enumerate(patterns)))
+        client.settle()
+        to = prefix + b".".join([b"a"] * 13)
+        client.send(b"".join(b"PUB %b.%d 0\r\n\r\n" % (to, n) for n in range(200)))
+        client.settle()
+        probe.check()
+
+
+def test_acknowledgements_are_searched_for_receivers_in_steps_and_arrive_in_order(
+    probe: TurnProbe,
+) -> None:
+    with probe.client() as client, probe.client() as other:
+        make_stream(client, "S", ["s"])
+        patterns = dead_ends(b"_I.", 13)
+        other.send(b"".join(b"SUB %b %d\r\n" % (each, sid) for sid, each in enumerate(patterns)))
+        other.settle()
+        to = b"_I." + b".".join([b"a"] * 13)
+        client.send(b"SUB _I.> 1\r\n")
+        client.send(b"".join(b"PUB s %b.%d 0\r\n\r\n" % (to, n // 2) for n in range(400)))
+        for seq in range(1, 401):
+            client.until(b'{"stream":"S","seq":%d}' % seq)
+        probe.check()
+
+
+def test_a_stream_with_very_many_consumers_is_deleted_in_steps(probe: TurnProbe) -> None:
+    count = 6_000
+    with probe.client() as client, probe.client() as reader:
+        make_stream(client, "S", ["s"])
+        client.send(b"SUB made 1\r\n")
+        for n in range(count):
+            body = b'{"stream_name":"S","config":{"durable_name":"C%d"}}' % n
+            client.send(
+                b"PUB $JS.API.CONSUMER.CREATE.S.C%d made %d\r\n%b\r\n" % (n, len(body), body)
+            )
+        for _ in range(count):
+            client.until(b"MSG made 1 ")
+        reader.send(b"SUB status 2\r\nPUB $JS.API.CONSUMER.MSG.NEXT.S.C0 status 0\r\n\r\n")
+        reader.settle()
+        probe.longest_ms()
+        assert b'"success":true' in client.request(b"STREAM.DELETE.S", b"")
+        # One of the same name has none of them.
+        make_stream(client, "S", ["s"])
+        found = json.loads(client.request(b"CONSUMER.INFO.S.C0", b""))
+        assert found["error"]["err_code"] == 10014
+        reader.until(b"Consumer Deleted")
+        probe.check()
+        assert json.loads(client.request(b"STREAM.INFO.S", b""))["state"]["consumer_count"] == 0
+
+
+def test_filters_that_lead_nowhere_are_compared_in_steps(probe: TurnProbe) -> None:
+    with probe.client() as client:
+        make_stream(client, "S", ["a.>"])
+        # Each differs from the others in its last token, and from all subjects.
+        filters = [(each + b"%d" % n).decode() for n, each in enumerate(dead_ends(b"a.", 10))]
+        config = {"name": "C", "filter_subjects": [*filters, "a.found"]}
+        body = json.dumps({"stream_name": "S", "config": config}).encode()
+        answer = client.request(b"CONSUMER.CREATE.S.C", body)
+        assert b'"error"' not in answer, answer
+        subject = b"a." + b".".join([b"a"] * 10)
+        client.send(b"".join(b"PUB %b.%d 0\r\n\r\n" % (subject, n) for n in range(6_000)))
+        client.send(b"PUB a.found 2\r\nhi\r\n")
+        client.send(b"SUB got 1\r\nPUB $JS.API.CONSUMER.MSG.NEXT.S.C got 0\r\n\r\n")
+        client.until(b"MSG a.found 1 $JS.ACK.S.C.1.6001.1.")
+        info = json.loads(client.request(b"CONSUMER.INFO.S.C", b""))
+        assert (info["num_pending"], info["delivered"]["stream_seq"]) == (0, 6_001)
+        probe.check()
+
+
+def test_subjects_of_a_stream_that_have_much_in_common_are_compared_in_steps(
+    probe: TurnProbe,
+) -> None:
+    with probe.client() as client:
+        subjects = [(each + b"%d" % n).decode() for n, each in enumerate(dead_ends(b"a.", 11))]
+        make_stream(client, "S", subjects)
+        subject = b"a." + b".".join([b"a"] * 11)
+        client.send(b"".join(b"PUB %b.%d 0\r\n\r\n" % (subject, n) for n in range(500)))
+        client.settle()
+        probe.check()
+
+
+def test_very_many_consumers_are_asked_whether_they_want_a_message_in_steps(
+    probe: TurnProbe,
+) -> None:
+    consumers = 2_000 if COMPILED else 200
+    with probe.client() as client:
+        config = {"name": "S", "subjects": ["s.>"], "storage": "memory", "retention": "interest"}
+        client.request(b"STREAM.CREATE.S", json.dumps(config).encode())
+        client.send(b"SUB made 1\r\n")
+        for n in range(consumers):
+            body = b'{"stream_name":"S","config":{"durable_name":"C%d",' % n
+            body += b'"ack_policy":"explicit","filter_subject":"s.x.%d"}}' % n
+            client.send(
+                b"PUB $JS.API.CONSUMER.CREATE.S.C%d made %d\r\n%b\r\n" % (n, len(body), body)
+            )
+        for _ in range(consumers):
+            client.until(b"MSG made 1 ")
+        probe.longest_ms()
+        client.send(b"".join(b"PUB s.y.%d 0\r\n\r\n" % n for n in range(3_000)))
+        client.send(b"PUB s.x.%d 2\r\nhi\r\n" % (consumers - 1) * 1_000)
+        client.settle()
+        probe.check()
+        assert json.loads(client.request(b"STREAM.INFO.S", b""))["state"]["messages"] == 1_000
+
+
+def test_one_acknowledgement_of_very_many_messages_releases_them_in_steps(
+    probe: TurnProbe,
+) -> None:
+    count = 20_000
+    with probe.client() as client:
+        config = {"name": "S", "subjects": ["s"], "storage": "memory", "retention": "interest"}
+        client.request(b"STREAM.CREATE.S", json.dumps(config).encode())
+        # The last one is asked last, and needs nothing after its acknowledgement.
+        last = 399 if COMPILED else 99
+        for n in range(last + 1):
+            body = b'{"stream_name":"S","config":{"durable_name":"C%d","ack_policy":"all",' % n
+            body += b'"max_ack_pending":-1%b}}' % (
+                b"" if n == last else b',"filter_subject":"s.none"'
+            )
+            client.request(b"CONSUMER.CREATE.S.C%d" % n, body)
+        client.send(b"PUB s 0\r\n\r\n" * count)
+        client.send(b"SUB got 1\r\nPUB $JS.API.CONSUMER.MSG.NEXT.S.C%d got 15\r\n" % last)
+        client.send(b'{"batch":20000}\r\n')
+        client.until(b"$JS.ACK.S.C%d.1.%d." % (last, count))
+        rest = client.until(b"\r\n").split()[0]
+        probe.longest_ms()
+        client.send(b"PUB $JS.ACK.S.C%d.1.%d.%b 4\r\n+ACK\r\n" % (last, count, rest))
+        while json.loads(client.request(b"STREAM.INFO.S", b""))["state"]["messages"] > 0:
+            pass
+        probe.check()
+
+
+def test_push_consumers_search_for_their_receivers_in_steps(probe: TurnProbe) -> None:
+    count = 200 if COMPILED else 50
+    with probe.client() as client, probe.client() as other:
+        make_stream(client, "S", ["s"])
+        patterns = dead_ends(b"", 13)
+        other.send(b"".join(b"SUB %b %d\r\n" % (each, sid) for sid, each in enumerate(patterns)))
+        to = b".".join([b"a"] * 13)
+        for n in range(count):
+            other.send(b"SUB %b.%d d%d\r\n" % (to, n, n))
+        other.settle()
+        for n in range(count):
+            body = b'{"stream_name":"S","config":{"durable_name":"C%d",' % n
+            body += b'"deliver_subject":"%b.%d"}}' % (to, n)
+            assert b'"error"' not in client.request(b"CONSUMER.CREATE.S.C%d" % n, body)
+        probe.longest_ms()
+        # Another subscription: all of them look for their receivers again.
+        client.send(b"SUB x.* 1\r\nPUB s 2\r\nhi\r\n")
+        for _ in range(count):
+            other.until(b"hi\r\n")
+        probe.check()

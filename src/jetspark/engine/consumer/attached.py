@@ -42,6 +42,12 @@ class AttachedConsumers:
         if at >= 0:
             self.receiving = self.receiving[:at] + self.receiving[at + 1 :]
 
+    def remove_all(self, states: list[ConsumerState]) -> None:
+        """Detach many."""
+        removed = {id(state) for state in states}
+        self.all = [state for state in self.all if id(state) not in removed]
+        self.receiving = [each for each in self.receiving if id(each.state) not in removed]
+
     def lose_one(self) -> None:
         """Note that a consumer cannot be served: it stays on disk, with everything it may need."""
         self.missing = True

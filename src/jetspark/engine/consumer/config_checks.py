@@ -203,7 +203,7 @@ def _check_filters(
             raise invalid("invalid subject")
         if all_of_them.covers(subject, subject):
             raise Refusal(ErrCode.CONSUMER_FILTERS_OVERLAP)
-        if pace.is_due(len(subject)):
+        if pace.is_due(len(subject) + all_of_them.take_visited()):
             yield
 
 

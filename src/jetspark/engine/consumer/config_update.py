@@ -68,7 +68,7 @@ def finding_rival(
         for subject in theirs:
             if filters.patterns.overlaps(subject.encode(), None):
                 return True
-            if pace.is_due(len(subject)):
+            if pace.is_due(len(subject) + filters.patterns.take_visited()):
                 yield
     return False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 import msgspec
 
@@ -49,6 +50,10 @@ def name_in(document: bytes) -> str:
         return _document(document).name
     except msgspec.MsgspecError:
         return ""
+
+
+# Each may have hundreds of requests to end.
+CLOSED_AT_ONCE: Final = 32
 
 
 class Consumers:
@@ -213,10 +218,33 @@ class Consumers:
         stream.attached.remove(consumer.state)
         stream.log.index.track(bool(stream.attached.all))
 
-    def drop_all(self, stream: Stream) -> None:
-        """Remove the consumers of a removed stream."""
-        for consumer in list(stream.consumers.values()):
-            self._detach(consumer)
+    def drop_all(self, stream: Stream) -> list[Consumer]:
+        """Remove the consumers of a removed stream; ``close_some`` must follow.
+
+        No one finds them any more, and they deliver nothing.
+        """
+        dropped = list(stream.consumers.values())
+        stream.consumers.clear()
+        for consumer in dropped:
+            consumer.delivery.drop()
+            key = self._key(consumer)
+            self.by_key.pop(key, None)
+            self.acks.pop(key, None)
+        states = [consumer.state for consumer in dropped]
+        stream.attached.remove_all(states)
+        stream.log.index.track(bool(stream.attached.all))
+        self._services.run_queue.forget_all_unsaved(states)
+        return dropped
+
+    def close_some(self, dropped: list[Consumer]) -> bool:
+        """Close some of very many consumers that were dropped; True when all are closed."""
+        self._services.run_queue.wake()
+        for consumer in dropped[-CLOSED_AT_ONCE:]:
+            consumer.close()
+            self.removed.append(consumer)
+            self.timed.forget()
+        del dropped[-CLOSED_AT_ONCE:]
+        return not dropped
 
     def adopt_all(self, stream: Stream, now: int) -> None:
         """Adopt the consumers in the log of a stream."""

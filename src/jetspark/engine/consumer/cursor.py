@@ -36,7 +36,17 @@ SUBJECTS_WORTH: Final[i64] = 4
 # More filters than this are not tried one after the other: this many subjects are compared with
 # all of them in one turn, and more in steps.
 FILTERS_LOOKED_UP_MAX: Final = 64
-SUBJECTS_JUDGED_MAX: Final = 2_048
+SUBJECTS_JUDGED_MAX: Final[i64] = 2_048
+# Filters with this many nodes to search for a subject have weight 1, which the numbers above are
+# for; each row or subject of others counts as several.
+NODES_PER_ROW: Final[i64] = 8
+
+
+def weight_of(patterns: PatternSet | None) -> i64:
+    """Return how many times as long as usual it may take to compare a subject with filters."""
+    if patterns is None:
+        return 1
+    return max(i64(1), patterns.longest_search() // NODES_PER_ROW)
 
 
 class Cursor:
@@ -50,6 +60,9 @@ class Cursor:
         # All filters, if there are too many to try one after the other.
         self.patterns: PatternSet | None = None
         self.literal: bytes = b""
+        # The cost of a row whose subject was not seen before; 1 unless the filters are unusual.
+        self.weight: i64 = 1
+        self.rows_per_turn: i64 = ROWS_PER_TURN
         self.flags: vec[u8] = vec[u8]()
         self.generation: i64 = 0
         # The next sequence to visit; matching messages from there to ``counted_to``.
@@ -92,7 +105,7 @@ class Cursor:
             or self.subject_count is not None
             or len(self.listed) > 0
             or last > self.counted_to
-            or last - first > ROWS_PER_TURN
+            or last - first > self.rows_per_turn
         ):
             self.place(following)
             self.recount_later()
@@ -119,6 +132,8 @@ class Cursor:
             self.patterns = PatternSet()
             for pattern in filters:
                 self.patterns.add(pattern, pattern)
+        self.weight = weight_of(self.patterns)
+        self.rows_per_turn = max(i64(1), ROWS_PER_TURN // self.weight)
         self.literal = filters[0] if len(filters) == 1 and is_literal(filters[0]) else b""
         self.flags = vec[u8]()
         self.generation = self.index.generation
@@ -143,6 +158,8 @@ class Cursor:
         while i64(len(self.flags)) <= subject_id:
             self.flags = append(self.flags, _UNKNOWN)
         found = self.matches(self.index.entries[subject_id].subject)
+        if self.weight > 1:
+            self.index.turn.spend(self.weight)
         self.flags[subject_id] = _YES if found else _NO
         return found
 
@@ -257,16 +274,16 @@ class Cursor:
         return self.left
 
     def uncounted(self) -> i64:
-        """Return how many rows ``catch_up`` would visit."""
+        """Return how many rows ``catch_up`` would visit, each with its weight."""
         if self.stale:
             self.recount()
         index = self.index
         rows = index.last_seq - max(self.counted_to, self.next - 1)
         if not self.filters and index.messages == index.last_seq - index.first_seq + 1:
             rows = 0
-        elif rows > ROWS_PER_TURN:
+        elif rows > self.rows_per_turn:
             rows = self.rows_to_visit()
-        return max(i64(0), rows) + i64(len(self.listed)) - self.listed_to
+        return max(i64(0), rows) * self.weight + i64(len(self.listed)) - self.listed_to
 
     def rows_to_visit(self) -> i64:
         """Return how many rows ``count`` would visit: of whole segments it adds the counts."""
@@ -312,7 +329,7 @@ class Cursor:
             return False
         first = max(self.counted_to + 1, self.next, self.index.first_seq)
         first = self.index.after_gap(first)
-        last = min(first + ROWS_PER_TURN - 1, self.index.last_seq)
+        last = min(first + self.rows_per_turn - 1, self.index.last_seq)
         last = max(last, self.whole_end(first))
         self.left += self.count(first, last)
         self.counted_to = last
@@ -340,7 +357,7 @@ class Cursor:
         self.recount_later()
         self.stale = False
         index = self.index
-        if index.last_seq - self.counted_to <= ROWS_PER_TURN or not self.filters:
+        if index.last_seq - self.counted_to <= self.rows_per_turn or not self.filters:
             return
         if len(self.filters) == 1 and index.all_match(self.filters[0]):
             self.whole_to = index.last_seq
@@ -381,7 +398,7 @@ class Cursor:
         index = self.index
         if len(self.filters) <= FILTERS_LOOKED_UP_MAX:
             return index.few_entries(self.filters, SUBJECTS_COUNTED)
-        if len(index.entries) > SUBJECTS_JUDGED_MAX:
+        if len(index.entries) * self.weight > SUBJECTS_JUDGED_MAX:
             return None
         self.check_generation()
         return [entry for entry in index.entries if self.wants(i64(entry.id))]
@@ -405,17 +422,17 @@ class Cursor:
             seq = max(seq, self.nothing_to)
         last = self.index.last_seq
         # Lengths: a compiled test of bytes for truth is a call.
-        if len(self.filters) == 0 or last - seq <= ROWS_PER_TURN or len(self.literal) > 0:
+        if len(self.filters) == 0 or last - seq <= self.rows_per_turn or len(self.literal) > 0:
             seq = self.find(seq)
             if seq == 0:
                 self.left = 0  # cannot happen: the count is exact
             return seq
         self.check_generation()
         seq = self.index.after_gap(max(seq, self.index.first_seq))
-        found = self.search(seq, seq + ROWS_PER_TURN)
+        found = self.search(seq, seq + self.rows_per_turn)
         if found == 0:
             self.nothing_from = self.next
-            self.nothing_to = seq + ROWS_PER_TURN + 1
+            self.nothing_to = seq + self.rows_per_turn + 1
             return SEARCHING
         return found
 
@@ -487,6 +504,7 @@ class SubjectCount:
         index = cursor.index
         self.cursor: Cursor = cursor
         self.total: i64 = 0
+        self.subjects_per_turn: i64 = max(i64(1), SUBJECTS_PER_TURN // cursor.weight)
         # The next subject, by id; those after ``end`` have no message up to ``row``.
         self.at: i64 = 0
         self.end: i64 = len(index.entries)
@@ -504,7 +522,7 @@ class SubjectCount:
             self.add_subjects(cursor.index)
             return False
         row = cursor.index.after_gap(self.row + 1)
-        stop = min(self.last, row + ROWS_PER_TURN)
+        stop = min(self.last, row + cursor.rows_per_turn)
         self.add_rows(cursor.index, row, stop)
         self.row = stop
         return stop >= self.last
@@ -514,7 +532,7 @@ class SubjectCount:
         self.last = index.last_seq
         self.ends = append(self.ends, self.last)
         at = self.at
-        stop = at + SUBJECTS_PER_TURN
+        stop = at + self.subjects_per_turn
         # Ids at the end may have been given up, and others added since.
         self.end = min(self.end, i64(len(index.entries)))
         while at < min(stop, self.end):
@@ -546,7 +564,7 @@ class SubjectCount:
         """Return up to which sequence the messages of a subject were added with its count."""
         if subject_id >= min(self.at, self.end):
             return 0
-        return self.ends[subject_id // SUBJECTS_PER_TURN]
+        return self.ends[subject_id // self.subjects_per_turn]
 
     def removed(self, seq: i64, subject_id: i64) -> None:
         """Subtract a message that was removed, if it was added."""
@@ -626,7 +644,7 @@ class Listing:
         cursor.check_generation()
         index = cursor.index
         self.at = index.after_gap(self.at)
-        end = min(self.at + ROWS_PER_TURN, self.last + 1)
+        end = min(self.at + cursor.rows_per_turn, self.last + 1)
         n: i64 = max(i64(0), index.segment_at(self.at))
         while n < i64(len(index.segments)):
             columns = index.segments[n]

@@ -261,6 +261,8 @@ class Delivery:
         if not state.cursor.count_some():
             budget.exhaust()  # counts as much as a turn of deliveries
             return MORE
+        # Very many consumers may have a few thousand rows to count each.
+        budget.spend_search(state.cursor.uncounted())
         state.cursor.catch_up()
         state.limited = False
         before = state.consumer_seq

@@ -140,11 +140,15 @@ class DeliveryLoop:
             consumer: Consumer = state.owner
             if consumer.delivery.dropped:
                 continue
+            work = state.stream.log.index.turn
+            before = int(work.left)
             try:
                 self._step(state, consumer, budget, now)
             except Exception as error:  # noqa: BLE001 - one consumer, not all
                 # Retried when there is something new for it; the others continue.
                 self._failures.note(f"deliveries of consumer {consumer.label()}", error)
+            # Searches for its subjects and its receivers.
+            budget.spend_search(2 * max(0, before - int(work.left)))
         for delivery in run_queue.take_noted():
             self._consumers.timed.note(delivery)
 

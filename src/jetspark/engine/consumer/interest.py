@@ -17,7 +17,9 @@ from jetspark.engine.consumer.state import ConsumerState
 from jetspark.engine.stream.stream import Stream
 
 # What one turn scans.
+# Rows that a scan visits per turn, and how many consumers may be asked about all of them.
 ROWS_PER_TURN: Final = 20_000
+ASKED_PER_TURN: Final = 8 * ROWS_PER_TURN
 
 
 class Interest:
@@ -36,8 +38,15 @@ class Interest:
         attached = stream.attached
         if stream.config.retention == Retention.INTEREST and attached.missing:
             return
-        if stream.config.retention != Retention.LIMITS and not stream.dropped:
-            self._delete(stream, attached.unneeded(stream.log.index, sorted(released)))
+        if stream.config.retention == Retention.LIMITS or stream.dropped or not released:
+            return
+        if len(released) * len(attached.all) > ASKED_PER_TURN:
+            # One acknowledgement may release all messages: they are found in steps.
+            first = min(released)
+            self._sweeps[stream] = min(first, self._sweeps.get(stream, first))
+            self._run_queue.wake()
+            return
+        self._delete(stream, attached.unneeded(stream.log.index, sorted(released)))
 
     def changed(self, stream: Stream) -> None:
         """Handle a change of interest: the stream may keep too many messages."""
@@ -80,7 +89,8 @@ class Interest:
         if stream.dropped or first > stream.log.index.last_seq:
             del self._sweeps[stream]
             return False
-        last = first + ROWS_PER_TURN - 1
+        asked = max(1, ASKED_PER_TURN // max(1, len(attached.all)))
+        last = first + min(ROWS_PER_TURN, asked) - 1
         queue = stream.config.retention == Retention.WORKQUEUE
         found = attached.unneeded_between(stream.log.index, first, last, queue)
         self._delete(stream, found)

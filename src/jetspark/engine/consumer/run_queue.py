@@ -106,3 +106,9 @@ class RunQueue:
         if state.unsaved:
             state.unsaved = False
             self.unsaved = [other for other in self.unsaved if other is not state]
+
+    def forget_all_unsaved(self, states: list[ConsumerState]) -> None:
+        """Forget many deleted consumers."""
+        for state in states:
+            state.unsaved = False
+        self.unsaved = [state for state in self.unsaved if state.unsaved]

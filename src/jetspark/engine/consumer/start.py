@@ -17,6 +17,7 @@ from jetspark.engine.consumer.cursor import (
     SUBJECTS_JUDGED_MAX,
     Cursor,
     Listing,
+    weight_of,
 )
 from jetspark.steps import ITEMS, USUAL, Pace
 from jetspark.subjects.tokens import is_literal
@@ -138,7 +139,7 @@ def long_listing(
     """Return the search for the list of a consumer in steps, if it is too much for one turn."""
     index = stream.log.index
     many = len(filters) > FILTERS_LOOKED_UP_MAX
-    at_once = SUBJECTS_JUDGED_MAX if many else SUBJECTS_COUNTED
+    at_once = SUBJECTS_JUDGED_MAX // weight_of(patterns) if many else SUBJECTS_COUNTED
     if not lists_subjects(stream, config) or len(index.entries) <= at_once:
         return None
     if filters and not many and index.few_entries(filters, SUBJECTS_COUNTED) is not None:

@@ -146,7 +146,7 @@ def _check_transforms(
     for src, _ in pairs:
         if clash(all_of_them, src):
             raise Refusal(overlapping)
-        if pace.is_due(len(src)):
+        if pace.is_due(len(src) + all_of_them.take_visited()):
             yield
 
 

@@ -21,6 +21,10 @@ from jetspark.subjects.tokens import is_literal
 ROLLUP_BY_NAME_MAX: Final[i64] = 64
 
 
+# Consumers that are asked about a message in one unit of a turn (turn.py).
+ASKED_PER_UNIT: Final[i64] = 8
+
+
 class Ingest:
     """Adds messages to the log of one stream."""
 
@@ -47,9 +51,12 @@ class Ingest:
     def store(self, judged: Judgement, subject: bytes, reply: bytes, now: i64) -> None:
         """Stage a message as checked, and what is sent with it."""
         rules = self.rules
-        if rules.by_interest and not (self.attached.wants(subject) or self.attached.missing):
-            self.store_nothing(judged, reply, now)
-            return
+        if rules.by_interest:
+            # Very many consumers may have to be asked.
+            self.log.index.turn.spend(len(self.attached.all) // ASKED_PER_UNIT)
+            if not (self.attached.wants(subject) or self.attached.missing):
+                self.store_nothing(judged, reply, now)
+                return
         rollup = judged.headers.rollup
         before: i64 = 0
         if rules.republish is not None or len(rollup) > 0:

@@ -45,8 +45,6 @@ def with_subjects(config: StreamConfig) -> Generator[None, None, StreamConfig]:
             yield
     for i, subject in enumerate(config.subjects):
         pattern = patterns[i]
-        if pace.is_due(len(pattern)):
-            yield
         if not is_valid_subject(pattern):
             raise invalid("invalid subject")
         if subject == _EVERYTHING:
@@ -60,6 +58,8 @@ def with_subjects(config: StreamConfig) -> Generator[None, None, StreamConfig]:
             # Those before it overlap nothing, so it is a later one.
             other = yield from _first_overlapping(pattern, patterns, i + 1)
             raise invalid(f'subject "{subject}" overlaps with "{config.subjects[other]}"')
+        if pace.is_due(len(pattern) + all_of_them.take_visited()):
+            yield
     return config
 
 

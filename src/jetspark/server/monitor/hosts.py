@@ -1,10 +1,16 @@
-"""Checks the Host header against DNS rebinding.
+"""Keeps web pages from reading the monitoring port through a browser on this machine.
 
-A web page can let the name of its own site resolve to 127.0.0.1 and then read this port through
-the browser of someone on this machine: for the browser it is the site of the page. The Host header
-still has the name of that site, which has a dot: no one can register a name without one. Requests
-to a loopback address must therefore use an IP address, a name without a dot, a name below
-``localhost``, the name of the machine, or one of ``jetspark { monitor_hosts }``.
+DNS rebinding: a web page can let the name of its own site resolve to 127.0.0.1 and then read this
+port through the browser of someone on this machine: for the browser it is the site of the page.
+The Host header still has the name of that site, which has a dot: no one can register a name
+without one. Requests to a loopback address must therefore use an IP address, a name without a dot,
+a name below ``localhost``, the name of the machine, or one of ``jetspark { monitor_hosts }``.
+
+The page of another site may not read answers directly either, although nats-server lets it (by
+CORS, and as a script): requests with an Origin must come from a page of this machine or from one
+of ``monitor_hosts``, and scripts and images of a page of another site, for which browsers send no
+Origin, are refused by Sec-Fetch-Site. Following a link is allowed: the page does not get the
+answer.
 
 With that list requests to other addresses are checked, too, and names without a dot must be on it.
 Without it nothing is checked where a token is required, which no page knows, nor for requests to
@@ -15,7 +21,9 @@ import ipaddress
 import socket
 from collections.abc import Iterable
 from typing import Final
+from urllib.parse import urlsplit
 
+from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -32,21 +40,47 @@ class HostCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        host = _host(scope)
-        if scope["type"] != "http" or host is None or self._admits(host, scope.get("server")):
+        problem = ""
+        if scope["type"] == "http" and self._is_checked(scope.get("server")):
+            problem = self._problem(Headers(scope=scope))
+        if not problem:
             await self._app(scope, receive, send)
             return
         response = PlainTextResponse(
-            f"the Host header names {host[:_SHOWN]!r}, which is no known name of this server: use "
-            "an IP address or localhost, or add the name to jetspark { monitor_hosts }\n",
-            403,
-            headers={"X-Content-Type-Options": "nosniff"},
+            problem, 403, headers={"X-Content-Type-Options": "nosniff", "Vary": "Origin"}
         )
         await response(scope, receive, send)
 
-    def _admits(self, host: str, server: tuple[str, int | None] | None) -> bool:
-        if not self._listed and server is not None and not _is_loopback(server[0]):
-            return True
+    def _is_checked(self, server: tuple[str, int | None] | None) -> bool:
+        return bool(self._listed) or server is None or _is_loopback(server[0])
+
+    def _problem(self, headers: Headers) -> str:
+        """Return why a request is refused; empty if it is not."""
+        # Browsers always send a Host.
+        host = headers.get("host")
+        if host is not None and not self._admits(host):
+            return (
+                f"the Host header names {host[:_SHOWN]!r}, which is no known name of this server: "
+                "use an IP address or localhost, or add the name to jetspark { monitor_hosts }\n"
+            )
+        origin = headers.get("origin")
+        if origin is not None and not self._admits_origin(origin, host or ""):
+            return (
+                f"a page of {origin[:_SHOWN]!r} may not read this port: "
+                "add its host name to jetspark { monitor_hosts }\n"
+            )
+        if (
+            origin is None
+            and headers.get("sec-fetch-site") == "cross-site"
+            and headers.get("sec-fetch-mode") != "navigate"
+        ):
+            return (
+                "a page of another site may not read this port: open the address itself, or let "
+                "the page use fetch, and add its host name to jetspark { monitor_hosts }\n"
+            )
+        return ""
+
+    def _admits(self, host: str) -> bool:
         name = _name(host)
         if name in self._known or _is_address(name):
             return True
@@ -54,14 +88,20 @@ class HostCheck:
             return True
         return not self._listed and "." not in name and ":" not in name
 
-
-def _host(scope: Scope) -> str | None:
-    """Return the Host header; None if there is none: browsers always send one."""
-    for name, value in scope.get("headers", ()):
-        if name == b"host":
-            text: str = value.decode("latin-1")
-            return text
-    return None
+    def _admits_origin(self, origin: str, host: str) -> bool:
+        """Return whether the page is one of this machine, or of a host that is listed."""
+        try:
+            found = urlsplit(origin).hostname
+        except ValueError:
+            return False
+        if not found:
+            return False  # "null": any page can have that
+        name = _name(found)
+        if name in self._known or name == "localhost" or name.endswith(".localhost"):
+            return True
+        if _is_address(name) and _is_loopback(name):
+            return True
+        return name == _name(host)
 
 
 def _name(host: str) -> str:

@@ -379,6 +379,8 @@ class Connection(asyncio.BufferedProtocol):
             asyncio.get_running_loop().call_soon(self._end_turn)
         data = self._opened(data)
         turn.begin(self._pause)
+        if client.router.is_behind():
+            client.pause()
         taken = self._take(data)
         turn.end()
         self._server.turns.count_read(time.thread_time_ns() - began_ns)
@@ -504,6 +506,8 @@ class Connection(asyncio.BufferedProtocol):
         """Process more of the client's input; True if some is left."""
         client = self.client
         client.last_read_ns = client.router.now = self._server.clock.now_ns()
+        if client.router.is_behind():
+            return True
         turn = self._server.turn
         turn.begin(self._pause)
         client.resume()

@@ -211,7 +211,13 @@ class ConnectedClient(ServerOps):
     def begin_fan_out(self, route: Route, subject: bytes, frame: Frame) -> None:
         """Deliver a message to more receivers than fit in this turn."""
         self._fan_out = FanOut(
-            route, self.receiver, subject, frame.reply(), frame.headers(), frame.payload()
+            subject,
+            route,
+            self.receiver,
+            subject,
+            frame.reply(),
+            frame.headers(),
+            frame.payload(),
         )
         self._target = route.target
         self._subject = subject
@@ -294,6 +300,8 @@ class ConnectedClient(ServerOps):
             return False
         if replies.listeners > 0:
             found = router.sublist.match_once(subject)
+            if router.sublist.walks.nodes > 0:
+                router.count_walks(router.sublist)
             route = Route(subject, found, None, 0, False)
             router.deliver(
                 route, self.receiver, subject, frame.reply(), frame.headers(), frame.payload()

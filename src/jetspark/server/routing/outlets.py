@@ -66,6 +66,8 @@ class PushOutlet(Outlet):
             return
         self._generation = sublist.generation
         match = sublist.match_once(self._subject)
+        if sublist.walks.nodes > 0:
+            self._router.count_walks(sublist)
         if match.plain is self._found_plain and match.groups is self._found_groups:
             return  # other subscriptions changed
         self._found_plain = match.plain

@@ -33,6 +33,9 @@ from jetspark.turn import UNITS_PER_TURN, Turn
 # A payload of this size or more is not copied for each receiver.
 LARGE_PAYLOAD: Final = 512 * 1024
 
+# Nodes of a search that cost one unit of a turn.
+NODES_PER_UNIT: Final[i64] = 3
+
 # What the server's own messages may cost between two flushes before they are sent in steps.
 OWN_UNITS: Final[i64] = 8_192
 # This many of them may wait. Then a client with many subscriptions to their subject is
@@ -43,19 +46,23 @@ WAITING_MAX: Final = 4_096
 class FanOut:
     """A message for very many subscriptions, delivered to some of them in each turn of the loop.
 
-    They are those that existed when it was published.
+    They are those that existed when it was published. Without a route it waits for the search for
+    its receivers, which are those that exist then.
     """
 
     def __init__(
         self,
-        route: Route,
+        to: bytes,
+        route: Route | None,
         origin: Receiver | None,
         subject: bytes,
         reply: bytes,
         headers: bytes,
         payload: bytes,
     ) -> None:
-        self.route: Route = route
+        # The subject that finds its receivers.
+        self.to: bytes = to
+        self.route: Route | None = route
         self.delivered: bool = False
         self._origin: Receiver | None = origin
         self._subject: bytes = subject
@@ -67,8 +74,14 @@ class FanOut:
 
     def step(self, router: "Router", turn: Turn) -> bool:
         """Continue while the turn has budget left; True when all receivers have the message."""
+        route = self.route
+        if route is None:
+            if turn.left <= 0:
+                return False
+            route = router.route(self.to)
+            self.route = route
         cost = units_of(len(self._headers) + len(self._payload))
-        subscribers = self.route.subscribers
+        subscribers = route.subscribers
         count: i64 = len(subscribers)
         while self._next < count:
             if turn.left <= 0:
@@ -85,7 +98,7 @@ class FanOut:
                 self._payload,
             ):
                 self.delivered = True
-        groups = self.route.groups
+        groups = route.groups
         count = len(groups)
         while self._next_group < count:
             if turn.left <= 0:
@@ -174,12 +187,17 @@ class Router:
         """Find or create the route of a subject."""
         # Subjects that start with an underscore are inboxes: used once, not worth a cache entry.
         if subject.startswith(b"_") and not self.stores_inboxes:
-            return self._shared_route(subject, self.sublist.match_once(subject))
+            once = self.sublist.match_once(subject)
+            if self.sublist.walks.nodes > 0:
+                self.count_walks(self.sublist)
+            return self._shared_route(subject, once)
         match = self.sublist.cached(subject)
         if match is None:
             if not self.sublist.is_frequent(subject):
                 return self._first_route(subject)
             match = self.sublist.match(subject)
+            if self.sublist.walks.nodes > 0:
+                self.count_walks(self.sublist)
         found = match.route
         if found is not None:
             assert isinstance(found, Route)
@@ -204,6 +222,8 @@ class Router:
     def _first_route(self, subject: bytes) -> Route:
         """Find or create the route of a subject that was not used before, and is not cached."""
         match = self.sublist.find(subject)
+        if self.sublist.walks.nodes > 0:
+            self.count_walks(self.sublist)
         target = self._target(subject)
         if is_same_for_all(match, target):
             return route_of(self._without_subscribers(target))
@@ -229,12 +249,21 @@ class Router:
         match.route = made
         return made
 
+    def count_walks(self, sublist: Sublist) -> None:
+        """Count long searches as work: of patterns that lead nowhere there may be very many."""
+        units = sublist.walks.nodes // NODES_PER_UNIT
+        sublist.walks.nodes = 0
+        self._own_left -= units
+        self.turn.spend(units)
+
     def _target(self, subject: bytes) -> Target | None:
         """Return the engine's interest in a subject."""
         stored = self._stored
         if stored is None or subject.startswith(b"$"):
             return self._resolve(subject)
         match = stored.find(subject)
+        if stored.walks.nodes > 0:
+            self.count_walks(stored)
         if len(match.plain) == 0:
             return None
         kept = match.route
@@ -355,14 +384,14 @@ class Router:
         if route.wide:
             units = route.units(len(headers) + len(payload))
             if self.fan_outs or units > self._own_left:
-                self._wait(FanOut(route, origin, subject, reply, headers, payload))
+                self._wait(FanOut(route.subject, route, origin, subject, reply, headers, payload))
                 self.turn.spend(units)
                 return True
             self._own_left -= units
         elif len(self.fan_outs) > 0 and self.is_waiting(route.subject):
             # Most receivers disconnected since the previous message: it must still not be
             # overtaken.
-            self._wait(FanOut(route, origin, subject, reply, headers, payload))
+            self._wait(FanOut(route.subject, route, origin, subject, reply, headers, payload))
             return True
         return self._give_all(route, origin, subject, reply, headers, payload)
 
@@ -422,21 +451,35 @@ class Router:
     def _wait(self, fan_out: FanOut) -> None:
         """Deliver a message later, after those that wait already."""
         self.fan_outs.append(fan_out)
-        to = fan_out.route.subject
+        to = fan_out.to
         self._waiting_to[to] = self._waiting_to.get(to, 0) + 1
-        if len(self.fan_outs) - self._fanned_out <= WAITING_MAX:
+        route = fan_out.route
+        if len(self.fan_outs) - self._fanned_out <= WAITING_MAX or route is None:
             return
         counts: dict[Receiver, int] = {}
-        for subscription in fan_out.route.subscribers:
+        for subscription in route.subscribers:
             receiver = subscription.receiver
             counts[receiver] = counts.get(receiver, 0) + 1
         for receiver, count in counts.items():
             if count > NARROW_MAX:
                 receiver.overflow()
 
+    def _must_wait(self, to: bytes) -> bool:
+        """Return whether one of the server's own messages is not even routed in this turn.
+
+        Searches for receivers have used up the turn, or a message to the same subject waits.
+        """
+        if self._own_left > 0 and len(self.fan_outs) == 0:
+            return False
+        return self._own_left <= 0 or self.is_waiting(to)
+
     def is_waiting(self, to: bytes) -> bool:
         """Return whether a message to a subject waits for its turns."""
         return to in self._waiting_to
+
+    def is_behind(self) -> bool:
+        """Return whether so many messages wait that clients must not cause more of them."""
+        return len(self.fan_outs) - self._fanned_out > WAITING_MAX
 
     def flushed(self) -> bool:
         """Note that the output is being written; True: call ``fan_out`` until it is done."""
@@ -453,7 +496,7 @@ class Router:
         at = self._fanned_out
         count: i64 = len(self.fan_outs)
         while at < count and self.fan_outs[at].step(self, turn):
-            to = self.fan_outs[at].route.subject
+            to = self.fan_outs[at].to
             left = self._waiting_to[to] - 1
             if left:
                 self._waiting_to[to] = left
@@ -565,7 +608,10 @@ class Router:
     def send(
         self, route: bytes, subject: bytes, reply: bytes, headers: bytes, payload: bytes
     ) -> bool:
-        """Deliver one of the server's own messages; True if a client got it."""
+        """Deliver one of the server's own messages; True if a client got it, or may still."""
+        if self._must_wait(route):
+            self._wait(FanOut(route, None, None, subject, reply, headers, payload))
+            return True
         return self.deliver(self.route(route), None, subject, reply, headers, payload)
 
     def send_outbox(self) -> None:
@@ -590,6 +636,9 @@ class Router:
             to = replies[i]
             seq: i64 = sequences[i]
             i += 1
+            if self._must_wait(to):
+                self._wait(FanOut(to, None, None, to, b"", b"", head + b"%d}" % int(seq)))
+                continue
             route = self.route(to)
             if len(route.subscribers) != 1 or route.groups:
                 self.deliver(route, None, to, b"", b"", head + b"%d}" % int(seq))

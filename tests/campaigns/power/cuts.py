@@ -220,7 +220,6 @@ def _recorded(folder: Path, seed: int, seconds: float, *, faults: bool) -> Load:
         "RECORD_CONTROL": str(folder / "control"),
         "RECORD_SEED": str(seed),
         "PYTHONUNBUFFERED": "1",
-        # What clients are told is compared with a clock that goes on.
         "PYTHONPATH": "",
     }
     flags = ["-a", "127.0.0.1", "-js", "-sd", str(folder / "store"), "-p", "-1"]

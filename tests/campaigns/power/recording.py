@@ -1,9 +1,9 @@
-"""The disk that a recorded server had: what a power failure at any moment may have left of it.
+"""The disk that a recorded server had: what a power failure at any time may have left of it.
 
-``recorder.c`` writes down each change of files, and when each sync began and ended. ``Disk``
-repeats that. What was synced is certain. Everything else is there or not, sector by sector; names
-in a folder are lost from the end. A sync that failed never makes durable what was written before
-it, nor does a later one: as on Linux, where the pages are clean afterwards.
+``recorder.c`` writes down each change of files, and when each sync started and ended. ``Disk``
+repeats that. What was synced is certain. Any sector of what was not may be on disk or missing;
+names in a folder are lost from the end. A sync that failed never makes durable what was written
+before it, nor does a later one: as on Linux, where the pages are clean afterwards.
 """
 
 import mmap
@@ -86,7 +86,7 @@ class File:
     def __init__(self) -> None:
         self.durable = bytearray()
         self.pending: list[Pending] = []
-        # Syncs that have begun: what they cover.
+        # Syncs that have started: what they cover.
         self.syncs: dict[int, list[Pending]] = {}
 
     def settle(self, done: list[Pending]) -> None:
@@ -180,7 +180,7 @@ class Folder:
 
 
 class Disk:
-    """Repeats records; ``write_image`` writes what a power failure may leave at that moment."""
+    """Repeats records; ``write_image`` writes what a power failure may leave then."""
 
     def __init__(self, root: str) -> None:
         self._root = root

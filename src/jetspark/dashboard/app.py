@@ -6,7 +6,7 @@ and cannot be framed; texts of messages are never HTML.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, Final
@@ -40,13 +40,13 @@ REQUEST_S: Final = 15.0
 # An idle event stream says this often that it is alive: a proxy would close it, and we notice
 # that a browser has left.
 HEARTBEAT_S: Final = 15.0
+_POLICY: Final = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    b"require-trusted-types-for 'script'; trusted-types 'none'"
+)
 HEADERS: Final = (
-    (
-        b"content-security-policy",
-        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-        b"require-trusted-types-for 'script'; trusted-types 'none'",
-    ),
+    (b"content-security-policy", _POLICY),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
@@ -61,7 +61,7 @@ _TYPES: Final = {
 }
 
 Answer = Callable[[Request], Awaitable[dict[str, Any]]]
-Events = Callable[[Request], AsyncIterator[dict[str, Any]]]
+Events = Callable[[Request], AsyncGenerator[dict[str, Any], None]]
 
 
 class Dashboard:
@@ -122,7 +122,7 @@ class Dashboard:
         routes += [Route(path or "/", _file(name)) for path, name in _static_files()]
         self.routes: Final = routes
         handlers = {HTTPStatus.NOT_FOUND: _not_found, HTTPStatus.METHOD_NOT_ALLOWED: _no_method}
-        starlette = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
+        starlette = Starlette(routes=routes, exception_handlers=handlers)
         starlette.router.redirect_slashes = False
         self.app: ASGIApp = _Protected(starlette)
         self._base = base
@@ -168,7 +168,7 @@ def _json(path: str, answer: Answer, method: str = "GET") -> Route:
         try:
             async with asyncio.timeout(REQUEST_S):
                 found = await answer(request)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a defect is logged, and one answer
             return _failed(request, error)
         return _encoded(found)
 
@@ -179,7 +179,7 @@ def _plain(path: str, answer: Callable[[Request], Awaitable[Response]]) -> Route
     async def serve(request: Request) -> Response:
         try:
             return await answer(request)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a defect is logged, and one answer
             return _failed(request, error)
 
     return Route(path, serve, methods=["GET"])
@@ -201,35 +201,38 @@ def _events(path: str, events: Events) -> Route:
 async def _event_texts(request: Request, events: Events) -> AsyncIterator[bytes]:
     stopping: asyncio.Event = request.state.stopping
     source = events(request)
-    end = asyncio.ensure_future(stopping.wait())
-    following: asyncio.Future[dict[str, Any]] | None = None
+    end = asyncio.create_task(_ended(stopping))
+    following: asyncio.Task[dict[str, Any] | None] | None = None
     try:
         yield b"retry: 3000\n\n"
         while not stopping.is_set():
-            following = following or asyncio.ensure_future(anext(source))
+            following = following or asyncio.create_task(anext(source, None))
+            waiting: set[asyncio.Task[dict[str, Any] | None]] = {following, end}
             done, _ = await asyncio.wait(
-                {following, end}, timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED
+                waiting, timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED
             )
-            if following in done:
-                try:
-                    found = following.result()
-                except StopAsyncIteration:
-                    return
-                except Exception as error:
-                    problem = problem_of(error) or _defect(request, error)
-                    found = {"problem": problem.body()}
-                    yield b"data: " + msgspec.json.encode(found) + b"\n\n"
-                    return
-                following = None
-                yield b"data: " + msgspec.json.encode(found) + b"\n\n"
-            elif not done:
+            if not done:
                 yield b": alive\n\n"
+            elif following in done:
+                error = following.exception()
+                problem = None if error is None else problem_of(error) or _defect(request, error)
+                found = following.result() if problem is None else {"problem": problem.body()}
+                following = None
+                if found is None:
+                    return
+                yield b"data: " + msgspec.json.encode(found) + b"\n\n"
+                if problem is not None:
+                    return
     finally:
         end.cancel()
         if following is not None:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
-        await source.aclose()  # type: ignore[attr-defined]
+        await source.aclose()
+
+
+async def _ended(stopping: asyncio.Event) -> None:
+    await stopping.wait()
 
 
 def _encoded(found: object, status: int = 200) -> Response:
@@ -241,12 +244,12 @@ def _encoded(found: object, status: int = 200) -> Response:
     )
 
 
-def _failed(request: Request, error: Exception) -> Response:
+def _failed(request: Request, error: BaseException) -> Response:
     problem = problem_of(error) or _defect(request, error)
     return _encoded(problem.body(), problem.status)
 
 
-def _defect(request: Request, error: Exception) -> Problem:
+def _defect(request: Request, error: BaseException) -> Problem:
     log.error("%s failed", request.url.path, exc_info=error)
     return Problem(
         HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -270,7 +273,9 @@ def _static_files() -> list[tuple[str, str]]:
     root = files("jetspark.dashboard").joinpath("static")
     for each in root.iterdir():
         if each.is_dir():
-            found += [(f"/{each.name}/{one.name}", f"{each.name}/{one.name}") for one in each.iterdir()]
+            found += [
+                (f"/{each.name}/{one.name}", f"{each.name}/{one.name}") for one in each.iterdir()
+            ]
         else:
             found.append((f"/{each.name}", each.name))
     return [(path, name) for path, name in found if name.rpartition(".")[2] in _TYPES]

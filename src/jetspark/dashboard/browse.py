@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from jetspark.client.jetstream.streams import Stream
 from jetspark.client.jetstream.stored import StreamMessage
+from jetspark.client.jetstream.streams import Stream
 from jetspark.dashboard.deployment import TIMEOUT_S, Deployment
 
 ROWS_MAX: Final = 200
@@ -95,7 +95,9 @@ async def read_backwards(
     following = found[-1].seq if cut or len(found) == limit else (end if end > first else 0)
     if following <= first:
         following = 0
-    return Found(found, following, top - (following or first), len(found) == limit or not following)
+    return Found(
+        found, following, top - (following or first), len(found) == limit or not following
+    )
 
 
 async def _range(

@@ -55,8 +55,8 @@ class Monitoring:
             text = str(error) or "it does not answer in time"
             raise Unavailable(f"{found.url}: {text}", HINT) from error
         # A server that is not healthy says so with a status.
-        if status != 200 and name != "healthz":  # noqa: PLR2004
-            if status == 404:  # noqa: PLR2004
+        if status != 200 and name != "healthz":
+            if status == 404:
                 raise Unavailable(
                     f"this server has no /{name}", "Only a jetspark server reports this."
                 )
@@ -112,5 +112,5 @@ async def discover(host: str, server_id: str) -> MonitorAddress | None:
         found = msgspec.json.decode(body)
     except (OSError, TimeoutError, EOFError, msgspec.MsgspecError):
         return None
-    same = status == 200 and isinstance(found, dict) and found.get("server_id") == server_id  # noqa: PLR2004
+    same = status == 200 and isinstance(found, dict) and found.get("server_id") == server_id
     return address if same else None

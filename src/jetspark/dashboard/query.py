@@ -46,5 +46,7 @@ class Query:
         """A subject, perhaps with wildcards; empty is all."""
         found = self.text(name).strip()
         if found and not is_valid_subject(found.encode()):
-            raise BadInput(f"{found!r} is no subject: expected tokens like orders.*.new or orders.>")
+            raise BadInput(
+                f"{found!r} is no subject: expected tokens like orders.*.new or orders.>"
+            )
         return "" if found == ">" else found

@@ -167,7 +167,8 @@ def _plotted(sample: dict[str, Any]) -> dict[str, Any]:
         **{
             name: sample[name]
             for name in ("connections", "mem", "cpu", "commit_p99_ns")
-            if sample.get(name) is not None
+            # Before the first commit there is no latency.
+            if sample.get(name)
         },
         **({"storage": stored["storage"], "memory": stored["memory"]} if stored else {}),
     }

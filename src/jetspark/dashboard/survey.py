@@ -98,9 +98,7 @@ class Survey:
         while True:
             await self._pace()
             try:
-                page = await self._deployment.api(
-                    "CONSUMER.LIST", stream, body={"offset": offset}
-                )
+                page = await self._deployment.api("CONSUMER.LIST", stream, body={"offset": offset})
             except Error:
                 return offset  # the stream was deleted meanwhile
             found = page.get("consumers") or []

@@ -20,7 +20,9 @@ def message_row(message: StreamMessage, shown: int = PREVIEW) -> dict[str, Any]:
         "seq": message.seq,
         "time": iso(message.time_ns),
         "subject": printable(message.subject),
-        "headers": [[printable(name), printable(value)] for name, value in message.headers.items()],
+        "headers": [
+            [printable(name), printable(value)] for name, value in message.headers.items()
+        ],
         "size": len(message.data),
         "data": base64.b64encode(message.data[:shown]).decode(),
         "truncated": len(message.data) > shown,
@@ -40,7 +42,11 @@ def iso(time_ns: int) -> str:
 def read_time(text: str) -> datetime:
     """A time of a page: RFC 3339; without a zone it is UTC."""
     try:
-        zoned = text if text.endswith(("Z", "z")) or "+" in text[10:] or "-" in text[10:] else f"{text}Z"
+        zoned = (
+            text
+            if text.endswith(("Z", "z")) or "+" in text[10:] or "-" in text[10:]
+            else f"{text}Z"
+        )
         return datetime.fromtimestamp(parse_rfc3339(zoned.upper()) / 1e9, UTC)
     except (ValueError, OverflowError, OSError):
         raise BadInput(f"{text!r} is no time: expected one like 2026-11-18T09:30:00Z") from None
@@ -50,6 +56,6 @@ def whole(text: str, name: str, *, default: int = 0, most: int = SEQUENCE_MAX) -
     """A number of a query: not negative, at most ``most``."""
     if not text:
         return default
-    if not (text.isascii() and text.isdigit()) or len(text) > 20 or int(text) > most:  # noqa: PLR2004
+    if not (text.isascii() and text.isdigit()) or len(text) > 20 or int(text) > most:
         raise BadInput(f"{name}={text!r}: expected a number from 0 to {most}")
     return int(text)

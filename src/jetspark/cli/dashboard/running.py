@@ -13,6 +13,7 @@ from jetspark.cli.connection import ConnectionSettings, settings_of
 from jetspark.cli.output import Output
 from jetspark.cli.refusals import plain_errors
 from jetspark.errors.extras import extra
+from jetspark.server.config.checks import is_loopback
 from jetspark.server.config.packages import MONITORING
 
 
@@ -32,7 +33,7 @@ def run_dashboard(
             "--write needs a password for browsers: set JETSPARK_DASHBOARD_TOKEN, or give "
             "--access-token"
         )
-    if not access_token and not _is_loopback(address.host):
+    if not access_token and not is_loopback(address.host):
         raise click.UsageError(
             f"--listen {listen}: every machine that reaches this address could read your "
             "messages. Set JETSPARK_DASHBOARD_TOKEN (or give --access-token), or listen on "
@@ -84,7 +85,7 @@ async def _serve(
 def _address(text: str) -> _Address:
     host, _, port = text.rpartition(":")
     host = host.strip("[]") or "127.0.0.1"
-    if not port.isdigit() or int(port) > 65535:  # noqa: PLR2004
+    if not port.isdigit() or int(port) > 65535:
         raise click.UsageError(f"--listen {text}: expected HOST:PORT, like 127.0.0.1:8280")
     return _Address(host, int(port))
 
@@ -98,7 +99,3 @@ def _monitor_url(text: str) -> str:
             "http://127.0.0.1:8222"
         )
     return url.rstrip("/")
-
-
-def _is_loopback(host: str) -> bool:
-    return host == "localhost" or host == "::1" or host.startswith("127.")

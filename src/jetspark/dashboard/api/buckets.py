@@ -133,9 +133,7 @@ class Buckets:
         if not messages or (stream.cached_info.config.max_msgs_per_subject == 1 and not as_of):
             return messages
         subjects = list(dict.fromkeys(each.subject for each in messages))
-        pages = stream.get_last_many(
-            subjects, up_to_seq=max(as_of - 1, 0), timeout=TIMEOUT_S
-        )
+        pages = stream.get_last_many(subjects, up_to_seq=max(as_of - 1, 0), timeout=TIMEOUT_S)
         last: set[int] = set()
         while chunk := await self._deployment.run(pages.next_chunk(1000)):
             last.update(each.seq for each in chunk)

@@ -26,9 +26,7 @@ class Consumers:
         offset, limit = query.number("offset"), query.limit()
         names: list[str] = []
         while True:
-            page = await self._deployment.api(
-                "CONSUMER.NAMES", stream, {"offset": len(names)}
-            )
+            page = await self._deployment.api("CONSUMER.NAMES", stream, {"offset": len(names)})
             some = page.get("consumers") or []
             names += some
             if not some or len(names) >= int(page.get("total", 0)):

@@ -1,6 +1,6 @@
 """The overview, and what every page shows of the connection."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from starlette.requests import Request
@@ -30,7 +30,7 @@ class Overview:
             health = None
         return {"sample": sample, "history": self._sampler.history(), "health": health}
 
-    async def live(self, request: Request) -> AsyncIterator[dict[str, Any]]:
+    async def live(self, request: Request) -> AsyncGenerator[dict[str, Any], None]:
         """Every new sample."""
         stopping = request.state.stopping
         number = 0

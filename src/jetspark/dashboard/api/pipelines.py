@@ -1,8 +1,8 @@
 """Spark writes that report to a ledger: epochs, and how much their streams have grown since.
 
-An exactly-once sink records its epochs in a bucket, one entry per query (docs/spark.md). Any bucket
-may be one; an entry is recognised by its fields. Buckets are looked at one by one, the ones with
-few keys only: a ledger has a key per query.
+An exactly-once sink records its epochs in a bucket, one entry per query (docs/spark.md). Any
+bucket may be one; an entry is recognised by its fields. Buckets with many keys are left out: a
+ledger has a key per query.
 """
 
 from typing import Any, Final
@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 from starlette.requests import Request
 
-from jetspark.dashboard.api.buckets import operation
 from jetspark.client.jetstream.kv.entry import Operation
+from jetspark.dashboard.api.buckets import operation
 from jetspark.dashboard.browse import read_backwards
 from jetspark.dashboard.deployment import Deployment
 from jetspark.dashboard.query import Query

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 import msgspec
@@ -90,9 +90,7 @@ class Streams:
         if at:
             try:
                 first = await self._deployment.run(
-                    stream.get_msg(
-                        start_time=read_time(at), next_by_subject=pattern or ">"
-                    )
+                    stream.get_msg(start_time=read_time(at), next_by_subject=pattern or ">")
                 )
                 start = first.seq
             except MessageNotFound:
@@ -131,7 +129,7 @@ class Streams:
             headers={"Content-Disposition": f'attachment; filename="{seq}.bin"'},
         )
 
-    async def tail(self, request: Request) -> AsyncIterator[dict[str, Any]]:
+    async def tail(self, request: Request) -> AsyncGenerator[dict[str, Any], None]:
         """New messages as they are stored, read by sequence: a work queue keeps its messages.
 
         What arrives faster than a page can show is skipped and counted.
@@ -149,9 +147,7 @@ class Streams:
                 after = after or last
                 skipped = max(last - after - TAIL_ROWS * 20, 0)
                 if last > after:
-                    found = await read_backwards(
-                        self._deployment, stream, 0, pattern, TAIL_ROWS
-                    )
+                    found = await read_backwards(self._deployment, stream, 0, pattern, TAIL_ROWS)
                     fresh = [each for each in reversed(found.messages) if each.seq > after]
                     unread = fresh[0].seq - after - 1 if len(fresh) == TAIL_ROWS else 0
                     skipped = max(skipped, unread)

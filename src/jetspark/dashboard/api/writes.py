@@ -21,7 +21,7 @@ from jetspark.dashboard.problems import BadInput, Forbidden
 from jetspark.dashboard.values import SEQUENCE_MAX
 from jetspark.headers.headers import Headers
 
-SECRET_HEADER: Final = "X-Jetspark-Secret"
+SECRET_HEADER: Final = "X-Jetspark-Secret"  # noqa: S105 - its name
 BODY_MAX: Final = 1024 * 1024 + 64 * 1024
 
 
@@ -58,7 +58,7 @@ class Body:
         """Pairs of name and value."""
         found = self._fields.get("headers", [])
         if not isinstance(found, list) or not all(
-            isinstance(pair, list) and len(pair) == 2 and all(isinstance(x, str) for x in pair)  # noqa: PLR2004
+            isinstance(pair, list) and len(pair) == 2 and all(isinstance(x, str) for x in pair)
             for pair in found
         ):
             raise BadInput("headers: expected a list of pairs of name and value")
@@ -107,7 +107,7 @@ class Writes:
             )
             return {"stream": ack.stream, "seq": ack.seq, "duplicate": bool(ack.duplicate)}
         client = self._deployment.client
-        await client.publish(subject, data, headers=headers)
+        client.publish(subject, data, headers=headers)
         await client.flush(timeout=4)
         return {"stream": "", "seq": 0, "duplicate": False}
 
@@ -127,7 +127,9 @@ class Writes:
         """Delete a key; its history remains."""
         body = await self.body(request)
         bucket = await self._bucket(body)
-        await self._deployment.run(bucket.delete(body.text("key"), revision=body.number("revision")))
+        await self._deployment.run(
+            bucket.delete(body.text("key"), revision=body.number("revision"))
+        )
         return {}
 
     async def delete_message(self, request: Request) -> dict[str, Any]:

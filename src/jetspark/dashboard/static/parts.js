@@ -71,7 +71,7 @@ export function table(caption, columns, rows, { rowClass } = {}) {
 
 export function tableRow(columns, row, rowClass) {
   return h("tr", { class: rowClass && rowClass(row) }, columns.map((one) => h("td", {
-    class: [one.number && "number", one.wide && "wide", one.class].filter(Boolean).join(" ") || null, "data-label": one.title }, one.cell(row))));
+    class: [one.number && "number", one.wide && "wide", one.class].filter(Boolean).join(" ") || null, "data-label": one.title }, h("div", { class: "cell" }, one.cell(row)))));
 }
 
 export function pager({ from, to, total, previous, next, what = "rows" }) {

@@ -3,16 +3,16 @@
 import { h, svg, replace, newId } from "./dom.js";
 import { clock, percent } from "./format.js";
 
-const WIDTH = 640;
 const HEIGHT = 180;
-const PAD = { left: 56, right: 10, top: 10, bottom: 22 };
+const PAD = { left: 68, right: 10, top: 10, bottom: 22 };
 
 // A card with lines over time. `series` are {name, key, color}; update(samples) draws them.
-export function linePlot({ title, series, show, floor = 0 }) {
+export function linePlot({ title, series, show, floor = 0, binary = false }) {
+  let width = 560;
   const now = h("span", { class: "plot-now" });
   const tip = h("div", { class: "plot-tip", hidden: true });
   const id = newId("plot");
-  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "plot", role: "img", "aria-labelledby": id, preserveAspectRatio: "none" });
+  const drawing = svg("svg", { height: HEIGHT, class: "plot", role: "img", "aria-labelledby": id });
   const frame = h("div", { class: "plot-frame" }, drawing, tip);
   const legend = h("div", { class: "legend" }, series.map((one) => h("span", {}, h("i", { class: `key ${one.color}` }), one.name)));
   const card = h("section", { class: "card plot-card" },
@@ -28,16 +28,23 @@ export function linePlot({ title, series, show, floor = 0 }) {
     }
     const last = drawn[drawn.length - 1];
     now.textContent = series.map((one) => `${series.length > 1 ? `${one.name} ` : ""}${show(last[one.key])}`).join(" · ");
-    draw(drawing, drawn, series, show, floor);
+    draw(drawing, width, drawn, series, show, floor, binary);
     drawing.setAttribute("aria-label", `${title}: ${now.textContent}`);
   }
+  // Drawn as wide as it is shown, so that texts have their size on a phone, too.
+  new ResizeObserver(([entry]) => {
+    if (entry.contentRect.width && Math.abs(entry.contentRect.width - width) > 1) {
+      width = entry.contentRect.width;
+      update(drawn);
+    }
+  }).observe(frame);
 
   frame.addEventListener("pointermove", (event) => {
     if (drawn.length < 2) return;
     const box = drawing.getBoundingClientRect();
     const { from, to } = span(drawn);
-    const at = ((event.clientX - box.left) / box.width) * WIDTH;
-    const time = from + ((at - PAD.left) / (WIDTH - PAD.left - PAD.right)) * (to - from);
+    const at = event.clientX - box.left;
+    const time = from + ((at - PAD.left) / (width - PAD.left - PAD.right)) * (to - from);
     let best = drawn[0];
     for (const sample of drawn) if (Math.abs(sample.time - time) < Math.abs(best.time - time)) best = sample;
     tip.hidden = false;
@@ -54,15 +61,19 @@ function span(samples) {
   return { from: Math.min(samples[0].time, to - 60), to };
 }
 
-function draw(drawing, samples, series, show, floor) {
+function draw(drawing, width, samples, series, show, floor, binary) {
+  drawing.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
+  drawing.setAttribute("width", width);
   const { from, to } = span(samples);
   const values = samples.flatMap((sample) => series.map((one) => sample[one.key]).filter((value) => value !== undefined));
-  const top = ceiling(Math.max(...values, floor, 1e-9));
-  const x = (time) => PAD.left + ((time - from) / (to - from || 1)) * (WIDTH - PAD.left - PAD.right);
+  const most = Math.max(...values, floor, 1e-9);
+  const unit = binary ? 1024 ** Math.max(0, Math.floor(Math.log2(most) / 10)) : 1;
+  const top = ceiling(most / unit) * unit;
+  const x = (time) => PAD.left + ((time - from) / (to - from || 1)) * (width - PAD.left - PAD.right);
   const y = (value) => HEIGHT - PAD.bottom - (value / top) * (HEIGHT - PAD.top - PAD.bottom);
   const lines = [0, 0.5, 1].map((part) => {
     const at = y(top * part);
-    return [svg("line", { x1: PAD.left, x2: WIDTH - PAD.right, y1: at, y2: at, class: "grid" }),
+    return [svg("line", { x1: PAD.left, x2: width - PAD.right, y1: at, y2: at, class: "grid" }),
       svg("text", { x: PAD.left - 8, y: at + 4, class: "axis", "text-anchor": "end" }, show(top * part))];
   });
   const times = [0, 0.5, 1].map((part) => svg("text", {

@@ -67,7 +67,7 @@ export async function bucket(context) {
       { title: "Value", cell: (row) => (row.operation === "PUT" ? preview(row) : badge(row.operation === "DEL" ? "deleted" : "purged", "warn")), class: "clip" },
       { title: "Size", cell: (row) => bytes(row.size), number: true }, { title: "Revision", cell: (row) => count(row.revision), number: true },
       { title: "Changed", cell: (row) => h("span", { title: dateTime(row.time) }, ago(row.time)) },
-    ], found.rows), h("div", { class: "pager" }, h("span", { role: "status" }, `${count(found.keys)} keys in the bucket${searched ? `, ${count(found.examined)} revisions examined here` : ""}`),
+    ], found.rows), h("div", { class: "pager" }, h("span", { role: "status" }, `${count(found.keys)} keys in the bucket, deleted ones included${searched ? `, ${count(found.examined)} revisions examined here` : ""}`),
       h("span", { class: "pager-buttons" },
         h("button", { type: "button", class: "button", "data-key": "[", disabled: !back.length, onclick: () => { [before, asOf] = back.pop(); refresh(); } }, "Newer"),
         h("button", { type: "button", class: "button", "data-key": "]", disabled: !found.next, onclick: () => { back.push([before, asOf]); before = String(found.next); asOf = found.as_of ? String(found.as_of) : ""; refresh(); } }, found.rows.length < ROWS && found.next ? "Search further" : "Older")))];
@@ -120,7 +120,7 @@ function history(rows) {
   }
   if (rows.length > 1) compare();
   return h("section", { class: "card" }, h("h2", {}, "History"),
-    rows.length > 1 && h("div", { class: "tools" }, field("Compare", older), field("with", newer)), rows.length > 1 && place,
+    rows.length > 1 && h("div", { class: "tools" }, field("Compare", older), field("With", newer)), rows.length > 1 && place,
     table("Revisions", [{ title: "Revision", cell: (row) => count(row.revision), number: true }, { title: "Changed", cell: (row) => dateTime(row.time), class: "nowrap" },
       { title: "Value", cell: (row) => (row.operation === "PUT" ? preview(row) : badge(row.operation === "DEL" ? "deleted" : "purged", "warn")), class: "clip", wide: true }, { title: "Size", cell: (row) => bytes(row.size), number: true }], rows));
 }

@@ -17,8 +17,8 @@ export async function overview({ watch }) {
   const rate = (value) => `${short(value ?? 0)}/s`;
   const plots = [
     linePlot({ title: "Messages", series: [{ name: "in", key: "in_msgs_rate", color: "c1" }, { name: "out", key: "out_msgs_rate", color: "c2" }], show: rate, floor: 10 }),
-    linePlot({ title: "Traffic", series: [{ name: "in", key: "in_bytes_rate", color: "c1" }, { name: "out", key: "out_bytes_rate", color: "c2" }], show: (value) => `${bytes(value ?? 0)}/s`, floor: 1024 }),
-    linePlot({ title: "Stored on disk", series: [{ name: "bytes", key: "storage", color: "c3" }], show: (value) => bytes(value ?? 0), floor: 1024 }),
+    linePlot({ title: "Traffic", binary: true, series: [{ name: "in", key: "in_bytes_rate", color: "c1" }, { name: "out", key: "out_bytes_rate", color: "c2" }], show: (value) => `${bytes(value ?? 0)}/s`, floor: 1024 }),
+    linePlot({ title: "Stored on disk", binary: true, series: [{ name: "bytes", key: "storage", color: "c3" }], show: (value) => bytes(value ?? 0), floor: 1024 }),
     linePlot({ title: "JetStream requests", series: [{ name: "requests", key: "api_total_rate", color: "c4" }], show: rate, floor: 10 }),
     linePlot({ title: "Connections", series: [{ name: "connections", key: "connections", color: "c1" }], show: (value) => short(value ?? 0), floor: 4 }),
     linePlot({ title: "Sync to disk, 99 of 100 within", series: [{ name: "p99", key: "commit_p99_ns", color: "c5" }], show: (value) => (value === undefined ? "–" : duration(Math.round(value))), floor: 1e6 }),
@@ -40,7 +40,7 @@ export async function overview({ watch }) {
   watch((sample) => {
     if (sample.connected && sample.time > (samples[samples.length - 1]?.time ?? 0)) {
       const point = { time: sample.time, ...Object.fromEntries(Object.entries(sample.rates ?? {}).map(([key, value]) => [`${key}_rate`, value])) };
-      for (const key of ["connections", "mem", "cpu", "commit_p99_ns"]) if (sample[key] !== undefined && sample[key] !== null) point[key] = sample[key];
+      for (const key of ["connections", "mem", "cpu", "commit_p99_ns"]) if (sample[key]) point[key] = sample[key];
       if (sample.jetstream) Object.assign(point, { storage: sample.jetstream.storage, memory: sample.jetstream.memory });
       samples.push(point);
       if (samples.length > KEPT) samples.shift();
@@ -56,6 +56,7 @@ function drawTiles(place, sample, health) {
   const rates = sample.rates ?? {};
   const known = (value, text) => (value === undefined ? "–" : text);
   const healthy = health ? health.status === "ok" : null;
+  place.className = "stats four";
   replace(place,
     stat("Messages in", known(rates.in_msgs, `${short(rates.in_msgs)}/s`), known(sample.in_msgs, `${short(sample.in_msgs)} since the start`)),
     stat("Messages out", known(rates.out_msgs, `${short(rates.out_msgs)}/s`), known(sample.out_msgs, `${short(sample.out_msgs)} since the start`)),
@@ -63,6 +64,7 @@ function drawTiles(place, sample, health) {
     stat("Stored", bytes(js.storage), `of ${limit(bound(sample, "max_storage"), bytes)}`),
     stat("Connections", count(sample.connections), known(sample.subscriptions, `${count(sample.subscriptions)} subscriptions`), { href: "#/connections" }),
     stat("Slow consumers", count(sample.slow_consumers), "disconnected since the start", { href: "#/connections", level: sample.slow_consumers ? "warn" : "" }),
+    stat("Server", known(sample.mem, bytes(sample.mem)), known(sample.cpu, `${(sample.cpu ?? 0).toFixed(1)} % CPU`)),
     stat("Health", healthy === null ? "–" : healthy ? "ok" : health.status, health?.error || (sample.uptime ? `up ${sample.uptime}` : ""), { href: "#/store", level: healthy === false ? "bad" : healthy ? "good" : "" }),
   );
 }

@@ -199,11 +199,11 @@ function messageTable(rows, name, context) {
 function messageRow(row, name, context) {
   const toggle = h("button", { type: "button", class: "link-button", "aria-expanded": "false" }, count(row.seq));
   const line = h("tr", { class: "message" },
-    h("td", { class: "number", "data-label": "Sequence" }, toggle),
-    h("td", { "data-label": "Time", class: "nowrap" }, h("span", { title: row.time }, dateTime(row.time))),
-    h("td", { "data-label": "Subject", class: "mono wrap" }, row.subject),
-    h("td", { "data-label": "Size", class: "number nowrap" }, bytes(row.size)),
-    h("td", { "data-label": "Payload", class: "clip" }, preview(row)));
+    h("td", { class: "number", "data-label": "Sequence" }, h("div", { class: "cell" }, toggle)),
+    h("td", { "data-label": "Time", class: "nowrap" }, h("div", { class: "cell" }, h("span", { title: row.time }, dateTime(row.time)))),
+    h("td", { "data-label": "Subject", class: "mono wrap" }, h("div", { class: "cell" }, row.subject)),
+    h("td", { "data-label": "Size", class: "number nowrap" }, h("div", { class: "cell" }, bytes(row.size))),
+    h("td", { "data-label": "Payload", class: "clip" }, h("div", { class: "cell" }, preview(row))));
   let detail = null;
   line.addEventListener("click", (event) => {
     if (event.target.closest("a") || getSelection().toString()) return;
@@ -333,6 +333,10 @@ function consumers(context, place, name) {
   refresh();
 }
 
+function allowed(config) {
+  return ["allow_direct", "mirror_direct", "allow_rollup_hdrs", "allow_msg_ttl", "allow_atomic", "allow_batched", "allow_msg_counter", "allow_msg_schedules", "deny_delete", "deny_purge", "sealed"].some((name) => config[name]);
+}
+
 function configuration(context, place, name, info) {
   const { config, state, cluster } = info;
   const yes = (value, text) => value && text;
@@ -352,8 +356,8 @@ function configuration(context, place, name, info) {
       h("section", { class: "card" }, h("h2", {}, "Allows"), h("p", { class: "badges" },
         [yes(config.allow_direct, "direct get"), yes(config.mirror_direct, "direct get of the mirror"), yes(config.allow_rollup_hdrs, "rollup"), yes(config.allow_msg_ttl, "message TTL"), yes(config.allow_atomic, "atomic batches"),
           yes(config.allow_batched, "fast batches"), yes(config.allow_msg_counter, "counters"), yes(config.allow_msg_schedules, "schedules"), yes(config.deny_delete, "no deletes"), yes(config.deny_purge, "no purges"), yes(config.sealed, "sealed")]
-          .filter(Boolean).map((text) => badge(text)))),
-      cluster?.leader && h("section", { class: "card" }, h("h2", {}, "Cluster"), fields([["Leader", cluster.leader], ...(cluster.replicas ?? []).map((one) => [one.name, `${one.current ? "current" : "lags"}${one.lag ? ` by ${count(one.lag)}` : ""}${one.offline ? ", offline" : ""}`])])),
+          .filter(Boolean).map((text) => badge(text))), !allowed(config) && h("p", { class: "muted" }, "nothing beyond publishing and consumers")),
+      (cluster?.replicas?.length > 0 || cluster?.name) && h("section", { class: "card" }, h("h2", {}, "Cluster"), fields([["Leader", cluster.leader], ...(cluster.replicas ?? []).map((one) => [one.name, `${one.current ? "current" : "lags"}${one.lag ? ` by ${count(one.lag)}` : ""}${one.offline ? ", offline" : ""}`])])),
       copies.length > 0 && h("section", { class: "card" }, h("h2", {}, "Copies from"), fields(copies.map((one) => [one.kind, [one.name, `, lag ${count(one.lag)}`, one.error ? h("span", { class: "bad" }, ` ${one.error.description}`) : ""]])))),
     h("details", { class: "card" }, h("summary", {}, "As JSON"), h("pre", { class: "payload", tabindex: 0, role: "region", "aria-label": "Configuration as JSON" }, h("code", {}, JSON.stringify(config, null, 2)))));
 }

@@ -1,0 +1,118 @@
+"""A headless Chromium, and the dashboards that it opens."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+from tests.support.dashboards import Site, embedded, over_nats_server
+from tests.support.shop import fill_shop
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+LAPTOP = {"width": 1280, "height": 800}
+PHONE = {"width": 390, "height": 844}
+# `make screenshots` keeps them.
+SCREENSHOTS = os.environ.get("JETSPARK_SCREENSHOTS", "")
+
+Open = Callable[..., Page]
+
+
+def apart(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine in a thread: Playwright has a running loop in this one."""
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(asyncio.run, work).result()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium; without one the tests are skipped."""
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("chromium is not installed (apt install chromium)")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The dashboard in a server of ours that has what a shop has."""
+    with embedded(tmp_path_factory.mktemp("ours")) as site:
+        apart(fill_shop(site.server))
+        yield site
+
+
+@pytest.fixture(scope="session")
+def nats_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The same over nats-server."""
+    with over_nats_server(tmp_path_factory.mktemp("theirs")) as site:
+        apart(fill_shop(site.server))
+        yield site
+
+
+@pytest.fixture
+def opened(browser: Browser) -> Iterator[Open]:
+    """Opens pages; at the end, none has logged an error or broken the policy of its contents."""
+    contexts = []
+    problems: list[str] = []
+
+    def open_page(
+        url: str,
+        *,
+        phone: bool = False,
+        dark: bool = False,
+        password: str = "",
+        may_fail: bool = False,
+    ) -> Page:
+        context = browser.new_context(
+            viewport=PHONE if phone else LAPTOP,  # type: ignore[arg-type]
+            color_scheme="dark" if dark else "light",
+            http_credentials={"username": "ops", "password": password} if password else None,
+            reduced_motion="reduce",
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        if not may_fail:
+            page.on(
+                "console",
+                lambda said: (
+                    problems.append(said.text) if said.type in {"error", "warning"} else None
+                ),
+            )
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.add_init_script(
+            "addEventListener('securitypolicyviolation', (event) => console.error("
+            "`policy: ${event.violatedDirective} ${event.blockedURI}`))"
+        )
+        page.goto(url)
+        page.wait_for_selector("main h1, main .state-title")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where screenshots go."""
+    return Path(SCREENSHOTS) if SCREENSHOTS else tmp_path_factory.mktemp("pictures")

@@ -105,7 +105,14 @@ PARTS = (
         arguments=("-p", "no:randomly", "-n3", "--dist", "loadfile"),
         shares_machine=True,
     ),
-    Part("browser", 60, ("tests/browser",), shares_machine=True),
+    # A browser for each of two workers; the servers of a file are shared by its tests.
+    Part(
+        "browser",
+        60,
+        ("tests/browser",),
+        arguments=("-n2", "--dist", "loadfile"),
+        shares_machine=True,
+    ),
     Part("docs", 20, ("tests/docs",)),
 )
 STATIC_BUDGET_S = 60

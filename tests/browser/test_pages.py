@@ -148,7 +148,7 @@ def test_messages_are_found_by_subject_sequence_and_time(shop: Site, opened: Ope
     page.get_by_label("Subject").fill("orders.de.*")
     page.get_by_role("button", name="Show").click()
     page.wait_for_function(
-        "[...document.querySelectorAll('td[data-label=Subject]')].length > 0 && "
+        "() => [...document.querySelectorAll('td[data-label=Subject]')].length > 0 && "
         "[...document.querySelectorAll('td[data-label=Subject]')].every("
         "(cell) => cell.innerText.startsWith('orders.de.'))"
     )

@@ -47,7 +47,7 @@ def test_a_key_is_changed_only_if_it_is_still_what_the_page_showed(
         writable.url + "#/kv/settings/key/checkout.theme", password="s3cret", may_fail=True
     )
     page.get_by_role("button", name="Edit").click()
-    page.get_by_label("Value").fill("green")
+    page.get_by_role("textbox", name="Value").fill("green")
 
     async def change() -> None:
         async with await jetspark.connect(writable.server) as client:
@@ -56,13 +56,13 @@ def test_a_key_is_changed_only_if_it_is_still_what_the_page_showed(
 
     apart(change())
     page.get_by_role("button", name="Store", exact=True).click()
-    wait = "document.querySelector('dialog').innerText.includes('wrong last sequence')"
+    wait = "() => document.querySelector('dialog').innerText.includes('wrong last sequence')"
     page.wait_for_function(wait)
     page.keyboard.press("Escape")
     page.reload()
     wait_for_texts(page, ("red",))
     page.get_by_role("button", name="Edit").click()
-    page.get_by_label("Value").fill("green")
+    page.get_by_role("textbox", name="Value").fill("green")
     page.get_by_role("button", name="Store", exact=True).click()
     wait_for_texts(page, ("green",))
     page.get_by_role("button", name="Delete").click()
@@ -74,7 +74,7 @@ def test_a_consumer_is_paused_and_resumed(writable: Site, opened: Open) -> None:
     page.get_by_role("button", name="Pause for an hour").click()
     wait_for_texts(page, ("paused",))
     page.get_by_role("button", name="Resume").click()
-    page.wait_for_function("!document.querySelector('.stats').innerText.includes('paused')")
+    page.wait_for_function("() => !document.querySelector('.stats').innerText.includes('paused')")
 
 
 def test_a_purge_needs_the_name_of_the_stream(writable: Site, opened: Open) -> None:
@@ -82,7 +82,9 @@ def test_a_purge_needs_the_name_of_the_stream(writable: Site, opened: Open) -> N
     page.get_by_role("button", name="Purge…").click()
     page.get_by_label("Type CLICKS to confirm").fill("CLICK")
     page.get_by_role("button", name="Purge", exact=True).click()
-    page.wait_for_function("document.querySelector('dialog').innerText.includes('to confirm')")
+    page.wait_for_function(
+        "() => document.querySelector('dialog').innerText.includes('to confirm')"
+    )
     page.get_by_label("Type CLICKS to confirm").fill("CLICKS")
     page.get_by_role("button", name="Purge", exact=True).click()
     wait_for_texts(page, ("No messages",))
@@ -93,7 +95,9 @@ def test_a_message_is_deleted_after_a_question(writable: Site, opened: Open) -> 
     page.get_by_role("button", name="5", exact=True).click()
     page.get_by_role("button", name="Delete…").click()
     page.get_by_role("button", name="Delete", exact=True).click()
-    page.wait_for_function("document.querySelector('#toast').innerText.includes('was deleted')")
+    page.wait_for_function(
+        "() => document.querySelector('#toast').innerText.includes('was deleted')"
+    )
     password = {"authorization": "Bearer s3cret"}
     assert ask(writable.url, "api/streams/ORDERS/messages/5", headers=password).status == 404
 
@@ -103,30 +107,28 @@ def test_no_stored_text_becomes_a_script(shop: Site, opened: Open) -> None:
         async with await jetspark.connect(shop.server) as client:
             stream = client.jetstream()
             await stream.create_stream(
-                "EVIL_<b>x</b>", subjects=["evil.>"], description=EVIL, metadata={"a": EVIL}
+                'EVIL_<b"x=', subjects=["evil.>"], description=EVIL, metadata={"a": EVIL}
             )
             await stream.publish(
                 "evil.<script>alert(3)</script>", EVIL.encode(), headers={"X": EVIL}
             )
             await stream.publish("evil.json", json.dumps({EVIL: [EVIL]}).encode())
-            await stream.create_consumer("EVIL_<b>x</b>", durable="c<i>d</i>", description=EVIL)
+            await stream.create_consumer('EVIL_<b"x=', durable='c<i"d=', description=EVIL)
             bucket = await stream.create_key_value("evil", description=EVIL, history=5)
             for value in (EVIL, EVIL + EVIL):
                 await bucket.put("javascript=alert/1", value.encode())
             objects = await stream.create_object_store("evil", description=EVIL)
             await objects.put(EVIL, EVIL.encode())
-            client.subscribe("x")
-            await client.flush()
 
     apart(store())
     try:
         for path, text in (
-            ("#/streams", "EVIL_<b>x</b>"),
-            ("#/streams/EVIL_%3Cb%3Ex%3C%2Fb%3E", "evil.<script>alert(3)</script>"),
-            ("#/streams/EVIL_%3Cb%3Ex%3C%2Fb%3E/subjects", "evil.<script>alert(3)</script>"),
-            ("#/streams/EVIL_%3Cb%3Ex%3C%2Fb%3E/config", "evil.>"),
-            ("#/streams/EVIL_%3Cb%3Ex%3C%2Fb%3E/consumers", "c<i>d</i>"),
-            ("#/lag", "c<i>d</i>"),
+            ("#/streams", 'EVIL_<b"x='),
+            ("#/streams/EVIL_%3Cb%22x%3D", "evil.<script>alert(3)</script>"),
+            ("#/streams/EVIL_%3Cb%22x%3D/subjects", "evil.<script>alert(3)</script>"),
+            ("#/streams/EVIL_%3Cb%22x%3D/config", "evil.>"),
+            ("#/streams/EVIL_%3Cb%22x%3D/consumers", 'c<i"d='),
+            ("#/lag", 'c<i"d='),
             ("#/kv/evil", "javascript=alert/1"),
             ("#/kv/evil/key/javascript%3Dalert%2F1", "<script>alert(2)</script>"),
             ("#/objects/evil", "<script>alert(2)</script>"),
@@ -134,23 +136,18 @@ def test_no_stored_text_becomes_a_script(shop: Site, opened: Open) -> None:
         ):
             page = opened(shop.url + path)
             wait_for_texts(page, (text,))
-            if path.endswith("%2Fb%3E"):
+            if path.endswith("x%3D"):
                 for button in page.locator("tr.message .link-button").all():
                     button.click()
                 wait_for_texts(page, (EVIL,))
             # A script would have asked, and left an element that is none of ours.
-            assert (
-                page.locator(
-                    "main img, main script, main b:has-text('x'), main i:has-text('d')"
-                ).count()
-                == 0
-            )
+            assert page.locator("main img, main script, main b, main i").count() == 0
     finally:
 
         async def remove() -> None:
             async with await jetspark.connect(shop.server) as client:
                 stream = client.jetstream()
-                await stream.delete_stream("EVIL_<b>x</b>")
+                await stream.delete_stream('EVIL_<b"x=')
                 await stream.delete_key_value("evil")
                 await stream.delete_object_store("evil")
 

@@ -67,7 +67,8 @@ async def contents(url: str) -> Any:
 
 
 BODY = {
-    "subject": "orders.de.test", "data": "x", "headers": [], "mode": "stored", "bucket": "settings",
+    "subject": "orders.de.test", "data": "x", "headers": [], "mode": "stored",
+    "bucket": "settings",
     "key": "prices.eu", "revision": 8, "stream": "ORDERS", "seq": 3, "confirm": "ORDERS",
     "consumer": "billing", "seconds": 60,
 }  # fmt: skip
@@ -165,6 +166,7 @@ def test_a_page_of_another_site_changes_nothing(writable: Site, broken: dict[str
         ("purge", {"stream": "ORDERS", "confirm": "x"}, "to confirm"),
         ("purge", {"stream": "a.b", "confirm": "a.b"}, "cannot be the name"),
         ("kv-put", {"bucket": "settings", "key": "a", "revision": -1, "data": ""}, "not negative"),
+        ("kv-delete", {"bucket": "settings", "key": ">", "revision": 1}, "is no key"),
         ("pause", {"stream": "ORDERS", "consumer": "billing", "seconds": True}, "seconds"),
         ("message-delete", {"stream": "ORDERS", "seq": 2**70}, "seq"),
     ],

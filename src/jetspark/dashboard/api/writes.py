@@ -16,10 +16,12 @@ from urllib.parse import urlsplit
 import msgspec
 from starlette.requests import Request
 
+from jetspark.client.jetstream.kv.bucket import KeyValue
 from jetspark.dashboard.deployment import Deployment, checked_name
 from jetspark.dashboard.problems import BadInput, Forbidden
 from jetspark.dashboard.values import SEQUENCE_MAX
 from jetspark.headers.headers import Headers
+from jetspark.subjects.tokens import key_problem
 
 SECRET_HEADER: Final = "X-Jetspark-Secret"  # noqa: S105 - its name
 BODY_MAX: Final = 1024 * 1024 + 64 * 1024
@@ -115,7 +117,7 @@ class Writes:
         """Store a value; only if the key still has the revision that the page showed."""
         body = await self.body(request)
         bucket = await self._bucket(body)
-        key, revision = body.text("key"), body.number("revision")
+        key, revision = _key(body), body.number("revision")
         stored = (
             await self._deployment.run(bucket.update(key, body.data(), revision))
             if revision
@@ -127,9 +129,7 @@ class Writes:
         """Delete a key; its history remains."""
         body = await self.body(request)
         bucket = await self._bucket(body)
-        await self._deployment.run(
-            bucket.delete(body.text("key"), revision=body.number("revision"))
-        )
+        await self._deployment.run(bucket.delete(_key(body), last=body.number("revision")))
         return {}
 
     async def delete_message(self, request: Request) -> dict[str, Any]:
@@ -166,6 +166,15 @@ class Writes:
             await self._deployment.run(consumer.resume())
         return {"paused": bool(seconds)}
 
-    async def _bucket(self, body: Body) -> Any:
+    async def _bucket(self, body: Body) -> KeyValue:
         name = checked_name(body.text("bucket"), "bucket")
         return await self._deployment.run(self._deployment.jetstream.key_value(name))
+
+
+def _key(body: Body) -> str:
+    """A key without wildcards: a pattern would delete others, too."""
+    key = body.text("key")
+    problem = key_problem(key)
+    if problem:
+        raise BadInput(f"{key!r} is no key: {problem}")
+    return key

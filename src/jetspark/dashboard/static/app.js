@@ -2,7 +2,7 @@
 
 import { h, replace } from "./dom.js";
 import { events, openSession, session } from "./api.js";
-import { badge, dialog, failure, loading } from "./parts.js";
+import { dialog, failure, loading, pageHead } from "./parts.js";
 import { overview } from "./pages/overview.js";
 import { stream, streams } from "./pages/streams.js";
 import { consumer } from "./pages/consumers.js";
@@ -67,15 +67,15 @@ async function show({ keepFocus = false } = {}) {
   if (!page) {
     const error = new Error(`There is no page "${parts.join("/")}".`);
     error.status = 404;
-    replace(place, failure(error));
+    replace(place, pageHead("No such page"), failure(error));
   } else {
     replace(place, loading());
     try {
       const content = await page(context);
       if (place.isConnected) replace(place, content);
     } catch (error) {
-      console.error(error);
-      replace(place, failure(error, () => show()));
+      if (error.status === undefined) console.error(error);
+      replace(place, pageHead(parts.at(-1) || "Overview"), failure(error, () => show()));
     }
   }
   if (!keepFocus) main.focus({ preventScroll: true });

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
-from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
-from tests.support.dashboards import Site, embedded, over_nats_server
+from tests.support.dashboards import Site, apart, embedded, over_nats_server
 from tests.support.shop import fill_shop
 
 FLAGS = (
@@ -31,12 +28,6 @@ PHONE = {"width": 390, "height": 844}
 SCREENSHOTS = os.environ.get("JETSPARK_SCREENSHOTS", "")
 
 Open = Callable[..., Page]
-
-
-def apart(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine in a thread: Playwright has a running loop in this one."""
-    with ThreadPoolExecutor(1) as threads:
-        threads.submit(asyncio.run, work).result()
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,9 @@ import re
 import signal
 from pathlib import Path
 
-from tests.browser.conftest import Open, apart
-from tests.browser.test_pages import violations, wait_for_texts
-from tests.support.dashboards import Site, ask, embedded, standalone
+from tests.browser.conftest import Open
+from tests.support.dashboards import Site, apart, ask, embedded, standalone
+from tests.support.reading_pages import violations, wait_for_texts
 from tests.support.servers import ServerProcess
 
 import jetspark

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.browser.conftest import Open, apart
-from tests.browser.test_pages import violations, wait_for_texts
-from tests.support.dashboards import Site, ask, embedded
+from tests.browser.conftest import Open
+from tests.support.dashboards import Site, apart, ask, embedded
+from tests.support.reading_pages import violations, wait_for_texts
 from tests.support.shop import fill_shop
 
 import jetspark

@@ -10,13 +10,16 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from tests.support.served import Served
 from tests.support.servers import ServerProcess
+
+T = TypeVar("T")
 
 
 class Site(NamedTuple):
@@ -58,6 +61,12 @@ def ask(
         return Answer(found.status, lower, found.read())
     finally:
         connection.close()
+
+
+def apart(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in a thread: Playwright has a running loop in this one."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(asyncio.run, work).result()
 
 
 @contextlib.contextmanager

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.routing import Route
-from tests.support.dashboards import Site, ask, embedded
+from tests.support.dashboards import Site, apart, ask, embedded
 from tests.support.shop import fill_shop
 
 import jetspark
@@ -28,7 +27,7 @@ PASSWORD = {"authorization": f"Bearer {TOKEN}"}
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with embedded(tmp_path_factory.mktemp("shop")) as site:
-        asyncio.run(fill_shop(site.server))
+        apart(fill_shop(site.server))
         yield site
 
 
@@ -36,7 +35,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def writable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     flags = ("--dashboard-write", "--jetspark", f"monitor_token={TOKEN}")
     with embedded(tmp_path_factory.mktemp("writable"), *flags) as site:
-        asyncio.run(fill_shop(site.server))
+        apart(fill_shop(site.server))
         yield site
 
 
@@ -75,7 +74,7 @@ BODY = {
 
 
 def test_a_read_only_dashboard_changes_nothing_whatever_it_is_asked(shop: Site) -> None:
-    before = asyncio.run(contents(shop.server))
+    before = apart(contents(shop.server))
     secret = ask(shop.url, "api/session").json["secret"]
     assert secret == ""
     paths = every_path()
@@ -93,7 +92,7 @@ def test_a_read_only_dashboard_changes_nothing_whatever_it_is_asked(shop: Site) 
                 assert answer.status in {404, 405}, (method, path)
             assert answer.status < 500, (method, path, answer.body)
     assert statuses <= {200, 400, 404, 405}
-    assert asyncio.run(contents(shop.server)) == before
+    assert apart(contents(shop.server)) == before
 
 
 def test_every_answer_has_the_headers_that_protect_it(shop: Site) -> None:

@@ -23,6 +23,17 @@ BUCKETS_MAX: Final = 200
 SAMPLE: Final = 50
 
 
+class LedgerEntry(msgspec.Struct, frozen=True):
+    """What a sink records of its query (``LedgerEntry`` of the Spark ledger)."""
+
+    epoch: int
+    last_seq: int
+    query: str = ""
+    begun: int | None = None
+    runs: tuple[object, ...] = ()
+    stream: str = ""
+
+
 class Pipelines:
     """Answers about Spark queries."""
 
@@ -60,25 +71,21 @@ class Pipelines:
                 {
                     "ledger": name.removeprefix("KV_"),
                     "key": message.subject.split(".", 2)[2],
-                    "query": str(entry.get("query", "")),
-                    "epoch": entry["epoch"],
-                    "last_seq": entry["last_seq"],
-                    "stream": str(entry.get("stream", "")),
-                    "running": entry.get("begun") if entry.get("runs") else None,
-                    "runs": len(entry.get("runs") or ()),
+                    "query": entry.query,
+                    "epoch": entry.epoch,
+                    "last_seq": entry.last_seq,
+                    "stream": entry.stream,
+                    "running": entry.begun if entry.runs else None,
+                    "runs": len(entry.runs),
                     "time": iso(message.time_ns),
                 }
             )
         return rows
 
 
-def _entry(data: bytes) -> dict[str, Any] | None:
+def _entry(data: bytes) -> LedgerEntry | None:
     """An entry of a ledger; None if it is something else."""
     try:
-        found = msgspec.json.decode(data)
+        return msgspec.json.decode(data, type=LedgerEntry)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    if not isinstance(found, dict) or not {"epoch", "last_seq"} <= found.keys():
-        return None
-    numbers = isinstance(found["epoch"], int) and isinstance(found["last_seq"], int)
-    return found if numbers and isinstance(found.get("runs", []), list) else None

@@ -21,21 +21,40 @@ PAGE_S: Final = 1.0
 # Milliseconds by which the worst wait of another client may grow: a few turns of the loop.
 WAIT_MS: Final = 60.0
 PATHS: Final = (
-    "overview", "streams?limit=50", "streams?limit=50&offset=9900", "streams?q=s-77", "streams?q=none",
-    "streams/KV_large", "streams/KV_large/subjects", "streams/KV_large/subjects?filter=$KV.large.k.7.*",
-    "streams/KV_large/messages", "streams/KV_large/messages?before=500000",
-    "streams/KV_large/messages?filter=$KV.large.k.7.777", "streams/s-5000", "streams/s-5000/consumers",
-    "kv/large/keys", "kv/large/keys?before=500000", "kv/large/keys?q=k.7.*", "kv/large/keys?q=999",
-    "kv/large/keys?q=nothing-like-this", "kv/large/entry?key=k.7.777", "lag", "connections",
-    "store?limit=50", "store?limit=50&offset=9900", "batches", "copies", "pipelines",
-)  # fmt: skip
+    "overview",
+    "streams?limit=50",
+    "streams?limit=50&offset=9900",
+    "streams?q=s-77",
+    "streams?q=none",
+    "streams/KV_large",
+    "streams/KV_large/subjects",
+    "streams/KV_large/subjects?filter=$KV.large.k.7.*",
+    "streams/KV_large/messages",
+    "streams/KV_large/messages?before=500000",
+    "streams/KV_large/messages?filter=$KV.large.k.777.777",
+    "streams/s-5000",
+    "streams/s-5000/consumers",
+    "kv/large/keys",
+    "kv/large/keys?before=500000",
+    "kv/large/keys?q=k.7.*",
+    "kv/large/keys?q=999",
+    "kv/large/keys?q=nothing-like-this",
+    "kv/large/entry?key=k.777.777",
+    "lag",
+    "connections",
+    "store?limit=50",
+    "store?limit=50&offset=9900",
+    "batches",
+    "copies",
+    "pipelines",
+)
 
 
 def run(deadline: float, folder: Path) -> str:
     """Fill a store, then ask for every page until the deadline, at least once each."""
     with embedded(folder) as site:
         asyncio.run(_fill(site.server))
-        alone = asyncio.run(_neighbour(site, rounds=0, deadline=0.0))[1]
+        alone = asyncio.run(_neighbour(site, with_pages=False))[1]
         slowest, longest, rounds = asyncio.run(_watched(site, deadline))
     path, seconds = slowest
     text = (
@@ -73,7 +92,7 @@ async def _fill(url: str) -> None:
 async def _watched(site: Site, deadline: float) -> tuple[tuple[str, float], float, int]:
     rounds, longest, slowest = 0, 0.0, ("", 0.0)
     while time.monotonic() < deadline or rounds == 0:
-        found, wait = await _neighbour(site, rounds=1, deadline=deadline)
+        found, wait = await _neighbour(site, with_pages=True)
         slowest, longest = max(slowest, found, key=lambda item: item[1]), max(longest, wait)
         rounds += 1
     return slowest, longest, rounds
@@ -83,12 +102,11 @@ async def _neighbour(
     site: Site, *, rounds: int, deadline: float
 ) -> tuple[tuple[str, float], float]:
     """Ask for the pages next to another client; the slowest page, and its longest wait in ms."""
-    del deadline
     longest = 0.0
     async with await jetspark.connect(site.server) as client:
         stream = client.jetstream()
         other = await stream.stream("OTHER")
-        pages = asyncio.create_task(_pages(site)) if rounds else asyncio.create_task(_wait())
+        pages = asyncio.create_task(_pages(site) if with_pages else _wait())
         while not pages.done():
             began = time.monotonic()
             ack = await stream.publish("other", b"x")

@@ -1,4 +1,4 @@
-"""Reading pages in a browser: waiting for their texts, and checking that everyone can read them."""
+"""Reading pages in a browser: waiting for texts, and checking that everyone can read them."""
 
 from __future__ import annotations
 

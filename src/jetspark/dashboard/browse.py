@@ -13,11 +13,12 @@ from typing import Final, NamedTuple
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import Stream
 from jetspark.dashboard.deployment import TIMEOUT_S, Deployment
+from jetspark.errors import MessageNotFound
 
 ROWS_MAX: Final = 200
 PAGE_BYTES: Final = 4 * 1024 * 1024
 # Ranges of a search are read in pages of this many messages.
-SEARCH_BATCH: Final = 1000
+SEARCH_BATCH: Final = 250
 BUDGET_S: Final = 0.6
 
 
@@ -72,6 +73,13 @@ async def read_backwards(
     first = max(state.first_seq, 1)
     end = min(before or state.last_seq + 1, state.last_seq + 1)
     top = end
+    if pattern and not before:
+        # The server knows where the last one is: a rare subject needs no search.
+        try:
+            last = await deployment.run(stream.get_msg(last_by_subject=pattern))
+            end = min(end, last.seq + 1)
+        except MessageNotFound:
+            return Found([], 0, top - first, is_complete=True)
     width = SEARCH_BATCH if wanted is not None else limit
     deadline = time.monotonic() + BUDGET_S
     found: list[StreamMessage] = []

@@ -17,8 +17,8 @@ from jetspark.dashboard.query import Query
 from jetspark.dashboard.values import SHOWN, message_row, printable, read_time, whole
 from jetspark.errors import Error, MessageNotFound
 
-# The subjects of a stream are shown by prefix; a stream with more is not asked for them.
-SUBJECTS_MAX: Final = 20_000
+# STREAM.INFO lists all subjects of a pattern at once: a stream with more is not asked for them.
+SUBJECTS_MAX: Final = 2_000
 SUBJECTS_SHOWN: Final = 200
 TAIL_S: Final = 0.5
 TAIL_ROWS: Final = 50
@@ -68,8 +68,8 @@ class Streams:
         info = await self._deployment.api("STREAM.INFO", name)
         count = int(info["state"].get("num_subjects", 0))
         pattern = query.pattern("filter") or ">"
-        if count > SUBJECTS_MAX and pattern == ">":
-            return {"rows": [], "total": count, "too_many": True}
+        if count > SUBJECTS_MAX:
+            return await self._newest_subjects(name, pattern, count)
         answer = await self._deployment.api("STREAM.INFO", name, {"subjects_filter": pattern})
         found = answer["state"].get("subjects") or {}
         rows = sorted(found.items(), key=lambda item: (-item[1], item[0]))[:SUBJECTS_SHOWN]
@@ -77,8 +77,18 @@ class Streams:
         return {
             "rows": [{"subject": printable(name), "messages": count} for name, count in rows],
             "total": max(total, len(found)),
-            "too_many": False,
+            "is_counted": True,
         }
+
+    async def _newest_subjects(self, name: str, pattern: str, count: int) -> dict[str, Any]:
+        """The subjects of the newest messages, without counts."""
+        stream = await self._deployment.stream(name)
+        found = await read_backwards(
+            self._deployment, stream, 0, "" if pattern == ">" else pattern, SUBJECTS_SHOWN
+        )
+        subjects = dict.fromkeys(printable(each.subject) for each in found.messages)
+        rows = [{"subject": each, "messages": None} for each in subjects]
+        return {"rows": rows, "total": count, "is_counted": False}
 
     async def messages(self, request: Request) -> dict[str, Any]:
         """A page of messages: from a sequence or time on, or the last ones before a sequence."""

@@ -3,7 +3,7 @@
 import { h, replace } from "../dom.js";
 import { get, path, post, query } from "../api.js";
 import { ago, bytes, count, dateTime, duration, limit } from "../format.js";
-import { badge, dialog, empty, failure, field, load, pageHead, pager, search, stat, table, toast } from "../parts.js";
+import { badge, dialog, empty, failure, field, load, loading, pageHead, pager, search, stat, table, toast } from "../parts.js";
 import { comparable, differenceView, payloadView, preview } from "../payload.js";
 import { localValue } from "./streams.js";
 
@@ -34,6 +34,7 @@ export async function bucket(context) {
   const [, name] = context.parts;
   const place = h("div", {});
   const where = { q: context.query.get("q") ?? "", time: context.query.get("time") ?? "", deleted: context.query.get("deleted") ?? "" };
+  let turn = 0;
   let before = "";
   let asOf = "";
   let back = [];
@@ -54,7 +55,20 @@ export async function bucket(context) {
   function refresh() {
     context.setQuery(where);
     replace(when, where.time ? [h("b", {}, `The bucket as it was at ${dateTime(where.time)}. `), h("button", { type: "button", class: "link-button", onclick: () => travel("") }, "Back to now")] : "Keys by their last change, the newest first.");
-    return load(place, () => get(path`kv/${name}/keys` + query({ ...where, before, as_of: asOf, limit: ROWS })), show);
+    turn += 1;
+    return load(place, () => gather(turn), show);
+  }
+  // A search through many keys takes several requests; each is short, and the page shows how far it is.
+  async function gather(mine) {
+    const ask = (from, of) => get(path`kv/${name}/keys` + query({ ...where, before: from, as_of: of, limit: ROWS }));
+    const found = await ask(before, asOf);
+    while (mine === turn && !found.is_complete && found.rows.length < ROWS && found.next) {
+      replace(place, loading(`Searched ${count(found.examined)} of ${count(found.last_seq)} revisions, found ${count(found.rows.length)} keys…`));
+      const more = await ask(String(found.next), found.as_of ? String(found.as_of) : "");
+      Object.assign(found, { rows: [...found.rows, ...more.rows], examined: found.examined + more.examined, next: more.next, is_complete: more.is_complete });
+    }
+    if (mine !== turn) throw new DOMException("replaced by another search", "AbortError");
+    return found;
   }
   function show(found) {
     if (!found.rows.length && found.is_complete) {
@@ -74,6 +88,7 @@ export async function bucket(context) {
   }
   const quick = (text, seconds) => h("button", { type: "button", class: "button small", onclick: () => travel(new Date(Date.now() - seconds * 1000).toISOString()) }, text);
   refresh();
+  context.onClose(() => { turn += 1; });
   return [pageHead(name, { crumbs: [["Key-value", "#/kv"]], actions: context.session.writable ? [h("a", { class: "button", href: path`#/kv/${name}/key/` + "?new=1" }, "New key")] : [] }),
     h("div", { class: "tools" }, search("Search keys", where.q, (text) => { where.q = text; restart(); }, "Part of a key, or user.*.cart"),
       field("As it was at", time), h("div", { class: "button-row" }, quick("1 hour ago", 3600), quick("Yesterday", 86400)), h("label", { class: "check" }, deleted, " Deleted keys")), when, place];

@@ -298,9 +298,12 @@ function subjects(context, place, name) {
   function refresh() {
     context.setQuery({ filter });
     return load(rows, () => get(path`streams/${name}/subjects` + query({ filter })), (found) => {
-      if (found.too_many) return empty(`${count(found.total)} subjects`, "That is too many for one page: type a pattern such as orders.de.>");
       if (!found.rows.length) return empty("No subject matches");
       const most = found.rows[0].messages;
+      if (!found.is_counted) {
+        return [h("p", { class: "note" }, `The stream has ${count(found.total)} subjects. These are the ones of the newest messages; type a pattern to find others.`), table("Subjects", [
+          { title: "Subject", cell: (row) => h("a", { class: "mono wrap", href: streamHref(name, "", query({ filter: row.subject })) }, row.subject), wide: true }], found.rows)];
+      }
       return [table("Subjects", [
         { title: "Subject", cell: (row) => h("a", { class: "mono wrap", href: streamHref(name, "", query({ filter: row.subject })) }, row.subject), wide: true },
         { title: "Messages", cell: (row) => count(row.messages), number: true },

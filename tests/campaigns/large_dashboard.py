@@ -98,9 +98,7 @@ async def _watched(site: Site, deadline: float) -> tuple[tuple[str, float], floa
     return slowest, longest, rounds
 
 
-async def _neighbour(
-    site: Site, *, rounds: int, deadline: float
-) -> tuple[tuple[str, float], float]:
+async def _neighbour(site: Site, *, with_pages: bool) -> tuple[tuple[str, float], float]:
     """Ask for the pages next to another client; the slowest page, and its longest wait in ms."""
     longest = 0.0
     async with await jetspark.connect(site.server) as client:

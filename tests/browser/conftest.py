@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -9,8 +11,10 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
-from tests.support.dashboards import Site, apart, embedded, over_nats_server
+from tests.support.dashboards import Site, apart, ask_in_loop, embedded, over_nats_server
 from tests.support.shop import fill_shop
+
+import jetspark
 
 FLAGS = (
     "--headless",
@@ -27,6 +31,8 @@ PHONE = {"width": 390, "height": 844}
 # `make screenshots` keeps them.
 SCREENSHOTS = os.environ.get("JETSPARK_SCREENSHOTS", "")
 
+BUSY_S = 75
+
 Open = Callable[..., Page]
 
 
@@ -42,11 +48,26 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+async def be_busy(site: Site) -> None:
+    """Publish for a while, and look: the plots of pictures show something then."""
+    async with await jetspark.connect(site.server) as client:
+        stream = client.jetstream()
+        for second in range(BUSY_S):
+            rate = 40 + int(30 * math.sin(second / 5)) + second % 7 * 3
+            for _ in range(rate):
+                await stream.publish_async("clicks.web", b"x" * 200)
+            await stream.publish_async_complete()
+            await ask_in_loop(site.url, "api/overview")
+            await asyncio.sleep(1)
+
+
 @pytest.fixture(scope="session")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """The dashboard in a server of ours that has what a shop has."""
-    with embedded(tmp_path_factory.mktemp("ours")) as site:
+    with embedded(tmp_path_factory.mktemp("ours"), "-n", "shop-1") as site:
         apart(fill_shop(site.server))
+        if SCREENSHOTS:
+            apart(be_busy(site))
         yield site
 
 

@@ -97,8 +97,7 @@ def standalone(
         yield str(json.loads(process.stdout.readline())["url"])
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(timeout=20)
-        process.stdout.close()
+        process.communicate(timeout=20)
 
 
 @contextlib.contextmanager

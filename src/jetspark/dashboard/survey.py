@@ -90,7 +90,7 @@ class Survey:
                 self._progress = (streams, total)
             if not infos or offset >= total:
                 break
-        rows = [row for _, _, row in sorted(top, key=lambda item: item[:2], reverse=True)]
+        rows = sorted((row for _, _, row in top), key=_most_first)
         return {"rows": rows, "streams": streams, "consumers": consumers, "time": began}
 
     async def _consumers(self, info: Any, top: list[tuple[int, int, dict[str, Any]]]) -> int:
@@ -113,6 +113,10 @@ class Survey:
         self._pace_at = max(self._pace_at + 1 / REQUESTS_PER_S, now - 0.2)
         if self._pace_at > now:
             await asyncio.sleep(self._pace_at - now)
+
+
+def _most_first(row: dict[str, Any]) -> tuple[int, int, str]:
+    return -int(row["lag"]), -int(row.get("ack_pending", 0)), str(row["name"])
 
 
 def _keep(top: list[tuple[int, int, dict[str, Any]]], row: dict[str, Any]) -> None:

@@ -59,8 +59,16 @@ export function ago(text) {
   if (isNever(text)) return "never";
   const seconds = (Date.now() - Date.parse(text)) / 1000;
   if (seconds < -1) return dateTime(text);
+  return since(seconds);
+}
+
+// How long ago something was, in its largest unit.
+export function since(seconds) {
   if (seconds < 2) return "just now";
-  return `${duration(Math.floor(seconds) * 1e9)} ago`;
+  if (seconds < 60) return `${Math.floor(seconds)} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 2 * 86400) return `${Math.floor(seconds / 3600)} h ago`;
+  return `${count(Math.floor(seconds / 86400))} d ago`;
 }
 
 export function dateTime(text) {

@@ -97,7 +97,7 @@ FLAGS: Final = (
     ),
     Flag(
         ("dashboard-write",), _SWITCH, "jetspark.dashboard", SERVER,
-        "The same, and allow changes; needs jetspark.monitor_token",
+        "The same, and allow changes; needs monitor_token in the jetspark block",
     ),
     Flag(
         ("jetspark",), _TEXT, "", SERVER,

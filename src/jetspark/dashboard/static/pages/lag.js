@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { get, path, query } from "../api.js";
-import { ago, clock, count, duration } from "../format.js";
+import { ago, clock, count, since } from "../format.js";
 import { badge, empty, load, pageHead, table } from "../parts.js";
 import { streamHref } from "./streams.js";
 
@@ -35,7 +35,7 @@ function lagTable(rows) {
     { title: "Ack pending", cell: (row) => (row.kind === "consumer" ? count(row.ack_pending) : ""), number: true },
     { title: "Redelivered", cell: (row) => (row.kind === "consumer" ? count(row.redelivered) : ""), number: true },
     { title: "Why", cell: state },
-    { title: "Last active", cell: (row) => (row.kind === "consumer" ? ago(row.last_active) : row.active_ns >= 0 ? `${duration(row.active_ns)} ago` : "") },
+    { title: "Last active", cell: (row) => (row.kind === "consumer" ? ago(row.last_active) : row.active_ns >= 0 ? since(row.active_ns / 1e9) : "") },
   ], rows);
 }
 
@@ -63,7 +63,7 @@ export async function copies(context) {
       { title: "Stream", cell: (row) => h("a", { class: "strong", href: streamHref(row.stream) }, row.stream), wide: true },
       { title: "Kind", cell: (row) => badge(row.kind) }, { title: "Copies", cell: (row) => row.name },
       { title: "Lag", cell: (row) => count(row.lag), number: true },
-      { title: "Last contact", cell: (row) => (row.active_ns >= 0 ? `${duration(row.active_ns)} ago` : "never") },
+      { title: "Last contact", cell: (row) => (row.active_ns >= 0 ? since(row.active_ns / 1e9) : "never") },
       { title: "State", cell: (row) => (row.problem ? h("span", { class: "bad" }, row.problem) : row.lag ? badge("lags", "warn") : badge("current", "good")) },
     ], rows);
   });

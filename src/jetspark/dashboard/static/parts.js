@@ -21,11 +21,11 @@ export function empty(title, text, ...more) {
 }
 
 export function failure(error, retry) {
-  const denied = error.status === 403;
-  return h("div", { class: `state ${denied ? "denied" : "error"}`, role: "alert" },
+  const kind = { 403: "denied", 501: "" }[error.status] ?? "error";
+  return h("div", { class: `state ${kind}`, role: "alert" },
     h("p", { class: "state-title" }, title(error)),
     h("p", { class: "mono wrap" }, error.message), error.hint && h("p", {}, error.hint),
-    retry && h("p", {}, h("button", { type: "button", class: "button", onclick: retry }, "Try again")));
+    retry && error.status !== 501 && h("p", {}, h("button", { type: "button", class: "button", onclick: retry }, "Try again")));
 }
 
 function title(error) {

@@ -80,7 +80,8 @@ COMMANDS: Final[dict[str, Home]] = {
     ),
     "dashboard": Home(
         "jetspark.cli.dashboard.command", "dashboard",
-        "Show streams, consumers, buckets and connections in a browser.", _SERVERS,
+        "Show streams, consumers, buckets and connections in a browser, until interrupted.",
+        _SERVERS,
         ("ui",),
     ),
     "doctor": Home(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+import time
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from tests.support.dashboards import ask, ask_in_loop
 
 import jetspark
+import jetspark.sync
 from jetspark.dashboard.browse import read_backwards, read_forwards
 from jetspark.dashboard.deployment import Deployment, Target
 
@@ -76,8 +81,6 @@ async def _all(
 
 
 async def test_a_bucket_at_a_time_is_what_it_was_then() -> None:
-    from tests.support.dashboards import ask_in_loop
-
     values = random.Random(5)
     async with jetspark.Server(dashboard=True, http_port=-1) as server:
         url = server.monitor_url + "/dashboard/"
@@ -100,24 +103,28 @@ async def test_a_bucket_at_a_time_is_what_it_was_then() -> None:
                     at = info.state.last_time.timestamp() + 0.002
                     states.append((_iso(at), dict(current)))
                     await _until(at)
-            for time, state in states:
-                answer = await ask_in_loop(url, f"api/kv/b/keys?time={time}")
+            for then, state in states:
+                answer = await ask_in_loop(url, f"api/kv/b/keys?time={then}")
                 assert answer.status == 200, answer.body
                 shown = {row["key"]: row["revision"] for row in answer.json["rows"]}
                 assert shown == state
                 for key in state:
-                    entry = (await ask_in_loop(url, f"api/kv/b/entry?key={key}&time={time}")).json
+                    entry = (await ask_in_loop(url, f"api/kv/b/entry?key={key}&time={then}")).json
                     assert entry["at"] == state[key]
 
 
 def _iso(at: float) -> str:
-    from datetime import UTC, datetime
-
     return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
 
 
 async def _until(at: float) -> None:
-    import asyncio
-    import time
-
     await asyncio.sleep(max(at + 0.004 - time.time(), 0))
+
+
+def test_a_blocking_server_has_the_dashboard_too() -> None:
+    with jetspark.sync.Server(dashboard=True) as server:
+        answer = ask(server.monitor_url + "/dashboard/", "api/overview")
+        assert answer.status == 200
+        assert answer.json["sample"]["connected"]
+    with pytest.raises(ValueError, match="monitor_token"):
+        jetspark.Server(dashboard=True, host="0.0.0.0", http_port=-1)

@@ -40,6 +40,7 @@ REQUEST_S: Final = 15.0
 # An idle event stream says this often that it is alive: a proxy would close it, and we notice
 # that a browser has left.
 HEARTBEAT_S: Final = 15.0
+RESTART_S: Final = 5.0
 _POLICY: Final = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -132,8 +133,8 @@ class Dashboard:
         await self._deployment.open()
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._sampler.run())
-                tasks.create_task(self._survey.run())
+                tasks.create_task(_lasting(self._sampler.run))
+                tasks.create_task(_lasting(self._survey.run))
         finally:
             await self._deployment.close()
 
@@ -146,6 +147,16 @@ class Dashboard:
             "secret_header": SECRET_HEADER,
             "deployment": self._deployment.state(),
         }
+
+
+async def _lasting(work: Callable[[], Awaitable[None]]) -> None:
+    """Run work that must not end: after a defect it starts again, and the log has the reason."""
+    while True:
+        try:
+            await work()
+        except Exception:
+            log.exception("The dashboard failed; it tries again")
+            await asyncio.sleep(RESTART_S)
 
 
 class _Protected:

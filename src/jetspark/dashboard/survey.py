@@ -1,7 +1,8 @@
 """A walk over all streams and consumers: who has how much left to do.
 
 No request answers that. While a page is open that needs it, one walk at a time lists the streams,
-and the consumers of those that have some, with pauses: at most `REQUESTS_PER_S` requests a second.
+and the consumers of those that have some, one request after the other, with pauses: at most
+`REQUESTS_PER_S` a second, and a page that took long is followed by a pause several times as long.
 It keeps the rows with the largest lags only, so that any number of consumers fits.
 """
 
@@ -11,9 +12,11 @@ import time
 from typing import Any, Final
 
 from jetspark.dashboard.deployment import Deployment
-from jetspark.errors import Error
+from jetspark.errors import Error, StreamNotFound
 
 REQUESTS_PER_S: Final = 100
+# How much longer than a request the pause after it is: others have the server to themselves then.
+PAUSE_FACTOR: Final = 4
 # A walk over few streams is repeated after this, one over many after ten times its duration.
 REPEAT_S: Final = 2.0
 # How long walks are repeated after the last page asked for them.
@@ -30,7 +33,6 @@ class Survey:
         self._wanted_until = 0.0
         self._result: dict[str, Any] | None = None
         self._progress = (0, 0)
-        self._pace_at = 0.0
         self._ready = asyncio.Event()
         self._problem = ""
 
@@ -74,10 +76,10 @@ class Survey:
         began = time.time()
         top: list[tuple[int, int, dict[str, Any]]] = []
         streams = consumers = 0
+        unread: list[str] = []
         offset = 0
         while True:
-            await self._pace()
-            page = await self._deployment.api("STREAM.LIST", body={"offset": offset})
+            page = await self._ask("STREAM.LIST", "", offset)
             infos = page.get("streams") or []
             total = int(page.get("total", 0))
             offset += len(infos)
@@ -86,21 +88,29 @@ class Survey:
                 for row in _copies(info):
                     _keep(top, row)
                 if info["state"].get("consumer_count"):
-                    consumers += await self._consumers(info, top)
+                    try:
+                        consumers += await self._consumers(info, top)
+                    except StreamNotFound:
+                        pass  # deleted meanwhile
+                    except Error as error:
+                        unread.append(f"{info['config']['name']}: {error}")
                 self._progress = (streams, total)
             if not infos or offset >= total:
                 break
         rows = sorted((row for _, _, row in top), key=_most_first)
-        return {"rows": rows, "streams": streams, "consumers": consumers, "time": began}
+        return {
+            "rows": rows,
+            "streams": streams,
+            "consumers": consumers,
+            "time": began,
+            "unread": len(unread),
+            "unread_why": unread[:1],
+        }
 
     async def _consumers(self, info: Any, top: list[tuple[int, int, dict[str, Any]]]) -> int:
         stream, offset = info["config"]["name"], 0
         while True:
-            await self._pace()
-            try:
-                page = await self._deployment.api("CONSUMER.LIST", stream, body={"offset": offset})
-            except Error:
-                return offset  # the stream was deleted meanwhile
+            page = await self._ask("CONSUMER.LIST", stream, offset)
             found = page.get("consumers") or []
             offset += len(found)
             for each in found:
@@ -108,11 +118,12 @@ class Survey:
             if not found or offset >= int(page.get("total", 0)):
                 return offset
 
-    async def _pace(self) -> None:
-        now = time.monotonic()
-        self._pace_at = max(self._pace_at + 1 / REQUESTS_PER_S, now - 0.2)
-        if self._pace_at > now:
-            await asyncio.sleep(self._pace_at - now)
+    async def _ask(self, verb: str, asset: str, offset: int) -> Any:
+        began = time.monotonic()
+        page = await self._deployment.api(verb, asset, {"offset": offset})
+        took = time.monotonic() - began
+        await asyncio.sleep(max(PAUSE_FACTOR * took, 1 / REQUESTS_PER_S))
+        return page
 
 
 def _most_first(row: dict[str, Any]) -> tuple[int, int, str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from tests.support.dashboards import ask, ask_in_loop
@@ -128,3 +130,45 @@ def test_a_blocking_server_has_the_dashboard_too() -> None:
         assert answer.json["sample"]["connected"]
     with pytest.raises(ValueError, match="monitor_token"):
         jetspark.Server(dashboard=True, host="0.0.0.0", http_port=-1)
+
+
+async def test_a_batch_in_flight_is_listed_until_it_ends() -> None:
+    async with jetspark.Server(dashboard=True) as server, await server.connect() as client:
+        url = server.monitor_url + "/dashboard/"
+        await client.jetstream().create_stream("B", subjects=["b"], allow_atomic=True)
+        for number in ("1", "2", "3"):
+            headers = {"Nats-Batch-Id": "one", "Nats-Batch-Sequence": number}
+            client.publish("b", b"x", headers=headers)
+        await client.flush()
+        found = (await ask_in_loop(url, "api/batches")).json
+        assert [
+            (row["stream"], row["kind"], row["id"], row["messages"]) for row in found["rows"]
+        ] == [("B", "atomic", "one", 3)]
+        assert found["total"] == 1
+        last = {"Nats-Batch-Id": "one", "Nats-Batch-Sequence": "4", "Nats-Batch-Commit": "1"}
+        await client.request("b", b"x", headers=last)
+        assert (await ask_in_loop(url, "api/batches")).json == {"rows": [], "total": 0}
+
+
+async def test_viewers_share_one_poller_and_leave_nothing_after_them() -> None:
+    async with jetspark.Server(dashboard=True) as server:
+        address = urlsplit(server.monitor_url)
+        viewers = []
+        for _ in range(20):
+            reader, writer = await asyncio.open_connection(address.hostname, address.port)
+            writer.write(b"GET /dashboard/api/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            viewers.append((reader, writer))
+        samples = [await _sample(reader) for reader, _ in viewers]
+        # All got the same one.
+        assert len({sample["time"] for sample in samples}) == 1
+        for _, writer in viewers:
+            writer.close()
+        # The end of the server waits for no viewer.
+    assert [each for each in asyncio.all_tasks() if "event_texts" in repr(each)] == []
+
+
+async def _sample(reader: asyncio.StreamReader) -> Any:
+    async with asyncio.timeout(20):
+        while not (line := await reader.readline()).startswith(b"data: "):
+            pass
+    return json.loads(line.removeprefix(b"data: "))

@@ -30,6 +30,7 @@ from jetspark.server.monitor.account_details import AccountDetails, SublistCount
 from jetspark.server.monitor.closed import ClosedConnection, ClosedConnections
 from jetspark.server.monitor.connection_view import ConnectionDetails, ConnectionView, TlsDetails
 from jetspark.server.monitor.echo import account_details, jetstream_echo, server_echo
+from jetspark.server.monitor.pacing import Views
 from jetspark.server.monitor.replica_state import ReplicaState
 from jetspark.server.monitor.settings_echo import JetStreamEcho, ServerEcho
 from jetspark.server.monitor.store_stats import BatchStats, CommitStats, StreamStore
@@ -312,10 +313,8 @@ class AccountStatus:
         """Return its streams, by name."""
         if self._account.driver is None:
             return ()
-        return [
-            StreamStatus(stream)
-            for _, stream in sorted(self._account.driver.engine.streams.items())
-        ]
+        streams = self._account.driver.engine.streams
+        return Views([streams[name] for name in sorted(streams)], StreamStatus)
 
 
 class JetStreamStatus:

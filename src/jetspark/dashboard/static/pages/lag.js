@@ -20,7 +20,7 @@ export async function lag(context) {
       ? `${count(found.consumers)} consumers of ${count(found.streams)} streams, as of ${clock(found.time)}.`
       : `Reading all streams: ${count(found.done)} of ${count(found.total)} so far.`;
     if (found.problem && !found.is_complete) return empty("The streams cannot be listed", found.problem);
-    return [h("p", { class: "note", role: "status" }, note), rows.length ? lagTable(rows) : found.is_complete && empty("No one lags", "Every consumer, mirror and source has everything.")];
+    return [h("p", { class: "note", role: "status" }, note), found.unread > 0 && h("p", { class: "notice bad" }, `The consumers of ${count(found.unread)} streams are missing: they cannot be listed (${found.unread_why[0]}).`), rows.length ? lagTable(rows) : found.is_complete && !found.unread && empty("No one lags", "Every consumer, mirror and source has everything.")];
   });
   return [pageHead("Lag", { note: "Who has work left: the largest lag first, over all streams." }), place];
 }

@@ -60,6 +60,14 @@ $(BUILT): $(DEPS) $(BUILDER_READY)
 	@$(BIN)/jetspark --version
 	@touch $@
 
+.PHONY: screenshots
+SHOWN := overview consumer messages-dark entry
+screenshots: $(BUILT) ## take the pictures of the dashboard in docs/images, in Chromium
+	@rm -rf build/pictures && mkdir -p build/pictures docs/images
+	@JETSPARK_SCREENSHOTS=build/pictures $(BIN)/python -m pytest -q -p no:randomly \
+	  tests/browser/test_pages.py -k "not nats_server"
+	@for each in $(SHOWN); do cp build/pictures/$$each.png docs/images/$$each.png; done
+
 .PHONY: wheel smoke lock coverage
 wheel: $(BUILDER_READY) ## a release in dist/: the sdist, and the compiled wheel built from it
 	@rm -rf build dist src/*.egg-info

@@ -20,6 +20,7 @@ from bench import (
     clients,
     consumer_cases,
     copies,
+    dashboard,
     gate,
     interactive,
     many,
@@ -130,6 +131,7 @@ def main() -> None:
     if arguments.only in "start memory":
         start.report(arguments.rounds)
     interactive.report(only=arguments.only)
+    dashboard.report(only=arguments.only)
     many_subjects.report(only=arguments.only, scale=arguments.scale)
     if arguments.only in "restart":
         restart.report(1, arguments.scale)

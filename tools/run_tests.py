@@ -105,7 +105,14 @@ PARTS = (
         arguments=("-p", "no:randomly", "-n3", "--dist", "loadfile"),
         shares_machine=True,
     ),
-    Part("browser", 60, ("tests/browser",), shares_machine=True),
+    # A browser for each of two workers; the servers of a file are shared by its tests.
+    Part(
+        "browser",
+        60,
+        ("tests/browser",),
+        arguments=("-n2", "--dist", "loadfile"),
+        shares_machine=True,
+    ),
     # 20 s more than the examples of the client alone: every guide and recipe runs on two servers,
     # and the site is built. By file, because one build serves the tests of the site.
     Part("docs", 40, ("tests/docs",), arguments=("-n2", "--dist", "loadfile")),

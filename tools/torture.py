@@ -29,6 +29,7 @@ from tests.campaigns.fuzzed import campaign as run_fuzzed  # noqa: E402
 from tests.campaigns.hostile import campaign as run_hostile  # noqa: E402
 from tests.campaigns.kills import Kills  # noqa: E402
 from tests.campaigns.kv_fights import fight  # noqa: E402
+from tests.campaigns.large_dashboard import run as run_large_dashboard  # noqa: E402
 from tests.campaigns.permissions import DECISIONS_PER_SET, judge_decisions  # noqa: E402
 from tests.campaigns.power.cuts import Cuts, run_cuts  # noqa: E402
 from tests.campaigns.remote_copies import RemoteCopies  # noqa: E402
@@ -241,6 +242,12 @@ def turns(deadline: float, seed: int) -> str:
     return run_turns(deadline, seed)
 
 
+def dashboard(deadline: float, _seed: int) -> str:
+    """The dashboard of 10,000 streams and 1,000,000 keys: fast pages, undisturbed clients."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        return run_large_dashboard(deadline, Path(folder, "store"))
+
+
 def hostile(deadline: float, seed: int) -> str:
     """Hostile clients of full size: a neighbour's request never waits for long."""
     return run_hostile(deadline, seed)
@@ -430,6 +437,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     fuzz_protocol,
     wire_scripts,
     turns,
+    dashboard,
     hostile,
     fuzzed,
     permissions,

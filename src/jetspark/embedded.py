@@ -28,6 +28,7 @@ class Server:
     def __init__(self, **arguments: Unpack[ServerArguments]) -> None:
         arguments["upstreams"] = arguments.get("upstreams") or connect_upstream
         self._inner: _Server = _Server(**arguments)
+        self._add_dashboard()
 
     @property
     def client_url(self) -> str:
@@ -55,6 +56,13 @@ class Server:
         from jetspark.client.client import connect
 
         return await connect(self.client_url, **options)
+
+    def _add_dashboard(self) -> None:
+        """Serve the dashboard, if the settings say so."""
+        if self._inner.settings.jetspark.dashboard.enabled:
+            from jetspark.dashboard.embedded import add_dashboard
+
+            add_dashboard(self._inner)
 
     async def start(self) -> None:
         """Recover the store and listen."""
@@ -109,3 +117,4 @@ class ReplicaServer(Server):
         self._inner = _ReplicaServer(
             of, streams=streams, no_reads=no_reads, read_only=read_only, **arguments
         )
+        self._add_dashboard()

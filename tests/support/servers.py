@@ -27,6 +27,8 @@ class ServerProcess:
             )
         )
         self.url = ""
+        # Its monitoring port, if a flag opened one.
+        self.monitor = ""
         self._log: threading.Thread | None = None
         assert self.process.stderr is not None
         seen: list[str] = []
@@ -35,6 +37,9 @@ class ServerProcess:
             listening = re.search(r"Listening for client connections on (\S+)", line)
             if listening:
                 self.url = f"nats://{listening[1]}"
+            monitoring = re.search(r"Starting http monitor on (\S+)", line)
+            if monitoring:
+                self.monitor = f"http://{monitoring[1]}"
             if "Server is ready" in line:
                 # A full pipe would stop a server that has much to say.
                 self._log = threading.Thread(target=self.process.stderr.read, daemon=True)

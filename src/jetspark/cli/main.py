@@ -78,6 +78,12 @@ COMMANDS: Final[dict[str, Home]] = {
         "jetspark.cli.top.command", "top",
         "Show the load of a server and its connections, refreshed until interrupted.", _SERVERS,
     ),
+    "dashboard": Home(
+        "jetspark.cli.dashboard.command", "dashboard",
+        "Show streams, consumers, buckets and connections in a browser, until interrupted.",
+        _SERVERS,
+        ("ui",),
+    ),
     "doctor": Home(
         "jetspark.cli.doctor.command", "doctor",
         "Check, repair and export a store that no server uses.", _SERVERS,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import msgspec
 
+from jetspark.server.config.checks import dashboard_problems
 from jetspark.server.config.jetspark import Jetspark, Remote, commit_delay_problem
 from jetspark.server.config.jetstream import Durability
 from jetspark.server.config.settings import Settings
@@ -30,6 +31,7 @@ class ServerArguments(TypedDict, total=False):
     server closes; ``jetstream`` False disables JetStream. ``http_port`` opens the monitoring port
     (-1: any free one), which also serves ``mounts``, ASGI applications by path. ``config`` is a
     configuration file in nats-server's language, or `Settings`; arguments override it.
+    ``dashboard`` True serves the dashboard at ``/dashboard/`` of the monitoring port.
     ``durability``, ``commit_delay``, ``min_last_seq_wait``, ``held_reads_max`` and ``remotes`` are
     the settings of the ``jetspark`` block, such as ``commit_delay="2ms"`` or ``remotes={"hub":
     {"url": "nats://hub:4222"}}``; ``upstreams`` replaces `jetspark.replica.connect_remote` for
@@ -44,6 +46,7 @@ class ServerArguments(TypedDict, total=False):
     http_port: int | None
     config: str | Path | Settings | None
     mounts: "Mapping[str, ASGIApp] | None"
+    dashboard: bool
     durability: str
     commit_delay: str
     min_last_seq_wait: str
@@ -89,12 +92,32 @@ def combined(arguments: ServerArguments) -> Settings:
         streams |= {"store_dir": str(Path(store_dir).absolute()), "enabled": True}
     if jetstream is not None:
         streams["enabled"] = jetstream
+    if "dashboard" in arguments:
+        shown = msgspec.structs.replace(
+            settings.jetspark.dashboard, enabled=arguments["dashboard"]
+        )
+        settings = msgspec.structs.replace(
+            settings, jetspark=msgspec.structs.replace(settings.jetspark, dashboard=shown)
+        )
     if ours:
         changes["jetspark"] = _with_ours(settings.jetspark, ours)
         if "durability" in ours:
             streams["durability"] = Durability(ours["durability"])
     changes["jetstream"] = msgspec.structs.replace(settings.jetstream, **streams)
-    return msgspec.structs.replace(settings, **changes)
+    return _with_dashboard(msgspec.structs.replace(settings, **changes))
+
+
+def _with_dashboard(settings: Settings) -> Settings:
+    """Open a port for the dashboard if it has none; raises ValueError if it must not be served."""
+    if not settings.jetspark.dashboard.enabled:
+        return settings
+    if not settings.http_port and not settings.https_port:
+        # Any free one, as for clients.
+        settings = msgspec.structs.replace(settings, http_host="127.0.0.1", http_port=-1)
+    problem = next(dashboard_problems(settings), "")
+    if problem:
+        raise ValueError(f"dashboard: {problem}")
+    return settings
 
 
 def _with_ours(block: Jetspark, ours: Mapping[str, Any]) -> Jetspark:

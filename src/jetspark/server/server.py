@@ -96,6 +96,8 @@ class Server:
         self.settings: Settings = combined(arguments)
         check_packages(self.settings)
         self.mounts: dict[str, ASGIApp] = dict(arguments.get("mounts") or {})
+        # Started once the server listens, and cancelled when it closes.
+        self.background: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self.clock: Clock = clock or SystemClock()
         self.remotes: Remotes = Remotes(self.settings, arguments.get("upstreams"), self.clock)
         self.pending: Pending = Pending()
@@ -222,6 +224,8 @@ class Server:
         log.info("Server is ready")
         if self.runtime is not None:
             self.runtime.keep_house()
+        for work in self.background:
+            self.run(work())
 
     def _begin(self) -> None:
         """Refuse to start twice: what the first start opened would be lost."""

@@ -21,6 +21,10 @@ class Server:
     def __init__(self, **arguments: Unpack[ServerArguments]) -> None:
         arguments["upstreams"] = arguments.get("upstreams") or connect_upstream
         self._inner = _Server(**arguments)
+        if self._inner.settings.jetspark.dashboard.enabled:
+            from jetspark.dashboard.embedded import add_dashboard
+
+            add_dashboard(self._inner)
         self._portal: Portal | None = None
 
     @property

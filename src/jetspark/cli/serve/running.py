@@ -111,11 +111,18 @@ def jetstream_off_hint(store_dir: str) -> str:
 
 def _server(settings: Settings) -> Server:
     """The requested server: a replica of another, or one with its own streams."""
+    server: Server
     if settings.jetspark.replica is None:
-        return Server(config=settings, upstreams=connect_upstream)
-    from jetspark.replica import ReplicaServer
+        server = Server(config=settings, upstreams=connect_upstream)
+    else:
+        from jetspark.replica import ReplicaServer
 
-    return ReplicaServer(config=settings)
+        server = ReplicaServer(config=settings)
+    if settings.jetspark.dashboard.enabled:
+        from jetspark.dashboard.embedded import add_dashboard
+
+        add_dashboard(server)
+    return server
 
 
 def _on_signals(server: Server, stop: asyncio.Event, reload: Callable[[], None]) -> None:

@@ -29,6 +29,8 @@ def check(settings: Settings, report: Report, check_tls: CheckTls) -> None:
     """Report all contradictions."""
     _check_numbers(settings, report)
     _check_monitor(settings, report)
+    for wrong in dashboard_problems(settings):
+        report.problem(report.place("jetspark.dashboard", "jetspark"), wrong)
     _check_users(settings, report)
     _check_accounts(settings, report)
     _check_shares(settings, report)
@@ -101,6 +103,44 @@ def _check_monitor(settings: Settings, report: Report) -> None:
         )
     elif settings.https_port and settings.tls is None:
         report.problem(place, "TLS cert and key required for HTTPS: expected a 'tls' block")
+
+
+def dashboard_problems(settings: Settings) -> Iterator[str]:
+    """Yield what is wrong with the dashboard: who could read or change messages through it."""
+    dashboard = settings.jetspark.dashboard
+    if not dashboard.enabled:
+        return
+    has_token = bool(settings.jetspark.monitor_token)
+    if dashboard.writable and not has_token:
+        yield "a dashboard that may write needs 'jetspark.monitor_token', its password"
+    if not has_token and not is_loopback(settings.http_host):
+        yield (
+            f"the dashboard would show messages to every machine that reaches "
+            f"{settings.http_host}: set 'jetspark.monitor_token', or listen for monitoring on "
+            "127.0.0.1 (http: 127.0.0.1:8222)"
+        )
+    user = dashboard.user
+    known = {each.user: each for each in all_users(settings) if each.user}
+    single = settings.authorization.user
+    if user and user != single and user not in known:
+        yield f"dashboard.user '{user}' is not one of the users"
+    needs_user = bool(known) and not settings.no_auth_user
+    if not user and needs_user:
+        yield (
+            "the server has users: name the one that the dashboard connects as, with "
+            "'jetspark { dashboard { user: NAME } }'"
+        )
+    password = known[user].password if user in known else settings.authorization.password
+    if (user or single) and is_bcrypt(password.value) and not dashboard.password:
+        yield (
+            f"the password of '{user or single}' is a hash: give it as "
+            "'jetspark { dashboard { password } }'"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address."""
+    return host in {"localhost", "::1"} or host.startswith("127.")
 
 
 def _check_users(settings: Settings, report: Report) -> None:

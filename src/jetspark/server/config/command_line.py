@@ -191,6 +191,8 @@ def _settings(
             _set_ours(tree, str(found.value), environment, read)
         elif found.flag.path == "jetspark.replica":
             _set_replica(tree, found)
+        elif found.flag.path == "jetspark.dashboard":
+            _set_dashboard(tree, found)
     values = read_file_values(tree, path, report) if path else read_top(tree, report)
     for found in given:
         _note(found, report)
@@ -303,11 +305,7 @@ def _set_ours(
     *blocks, name = ["jetspark", *key.split(".")]
     block = tree
     for part in blocks:
-        known = next((written for written in block if written.lower() == part.lower()), part)
-        node = block.setdefault(known, Node({}, place))
-        if not isinstance(node.value, dict):
-            raise refused(place, f"'{part}' is {node.kind} in the file; expected a block")
-        block = node.value
+        block = _block(block, part, place)
     written = next((known for known in block if known.lower() == name.lower()), name)
     block[written] = _own_value(value, environment, read, place)
 
@@ -321,12 +319,32 @@ def _set_replica(tree: dict[str, Node], found: Given) -> None:
         value = [Node(part.strip(), place) for part in value.split(",")]
     block = tree
     for part in ("jetspark", "replica"):
-        known = next((written for written in block if written.lower() == part), part)
-        node = block.setdefault(known, Node({}, place))
-        if not isinstance(node.value, dict):
-            raise refused(place, f"'{part}' is {node.kind} in the file; expected a block")
-        block = node.value
+        block = _block(block, part, place)
     block[next((known for known in block if known.lower() == key), key)] = Node(value, place)
+
+
+def _set_dashboard(tree: dict[str, Node], found: Given) -> None:
+    """Add a flag of the dashboard to the ``jetspark.dashboard`` block of the tree."""
+    place = Place(found.name)
+    ours = _block(tree, "jetspark", place)
+    name = next((written for written in ours if written.lower() == "dashboard"), "dashboard")
+    if name in ours and isinstance(ours[name].value, bool):
+        ours[name] = Node({"enabled": ours[name]}, place)
+    block = _block(ours, name, place)
+    block["enabled"] = Node(value=True, place=place)
+    if found.flag.names[0] == "dashboard":
+        block["enabled"] = Node(found.value, place)
+    else:
+        block["writable"] = Node(found.value, place)
+
+
+def _block(block: dict[str, Node], part: str, place: Place) -> dict[str, Node]:
+    """Return a block of a block; created if it does not exist."""
+    known = next((written for written in block if written.lower() == part.lower()), part)
+    node = block.setdefault(known, Node({}, place))
+    if not isinstance(node.value, dict):
+        raise refused(place, f"'{part}' is {node.kind} in the file; expected a block")
+    return node.value
 
 
 def _own_value(text: str, environment: Mapping[str, str], read: Read, place: Place) -> Node:

@@ -92,6 +92,14 @@ FLAGS: Final = (
         "Folder for a file that lists the open ports", "<dir>",
     ),
     Flag(
+        ("dashboard",), _SWITCH, "jetspark.dashboard", SERVER,
+        "Serve the dashboard at /dashboard of the monitoring port (default: 127.0.0.1:8222)",
+    ),
+    Flag(
+        ("dashboard-write",), _SWITCH, "jetspark.dashboard", SERVER,
+        "The same, and allow changes; needs monitor_token in the jetspark block",
+    ),
+    Flag(
         ("jetspark",), _TEXT, "", SERVER,
         "A setting of the jetspark block; may be repeated", "<key>=<value>",
     ),

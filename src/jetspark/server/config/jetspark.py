@@ -75,10 +75,15 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dashboard(msgspec.Struct, frozen=True, kw_only=True):
-    """The dashboard on the monitoring port: read-only unless ``writable``."""
+    """The dashboard on the monitoring port: read-only unless ``writable``.
 
-    enabled: bool = True
+    It connects as ``user``, with ``password`` if the configured one is a hash.
+    """
+
+    enabled: bool = False
     writable: bool = False
+    user: str = ""
+    password: Secret = Secret()
 
 
 class Remote(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,7 +171,7 @@ def _limits(setting: Setting) -> Limits:
 def _dashboard(setting: Setting) -> Dashboard:
     if isinstance(setting.node.value, bool):
         return Dashboard(enabled=setting.node.value)
-    return Dashboard(**read_block(setting, _DASHBOARD))
+    return Dashboard(**{"enabled": True, **read_block(setting, _DASHBOARD)})
 
 
 def _remotes(setting: Setting) -> tuple[Remote, ...]:
@@ -240,7 +245,12 @@ _FAST: Final = {"per_stream": Field(_COUNT), "per_server": Field(_COUNT)}
 _LIMITS: Final = {
     name: Field(integer_in(0, INT32_MAX, "0: no limit")) for name in Limits.__struct_fields__
 }
-_DASHBOARD: Final = {"enabled": Field(boolean), "writable": Field(boolean)}
+_DASHBOARD: Final = {
+    "enabled": Field(boolean),
+    "writable": Field(boolean),
+    "user": Field(string, ("username",)),
+    "password": Field(secret, ("pass",)),
+}
 _REMOTE: Final = {
     "url": Field(_urls, ("urls",)),
     "user": Field(string, ("username",)),

@@ -13,7 +13,7 @@ from jetspark.server.config.jetstream import STORE_DIR_DEFAULT, AtomicLimits, Du
 from jetspark.server.config.not_yet import NOT_YET
 from jetspark.server.config.parser import Read, parse_file, parse_text, read_file
 from jetspark.server.config.problem import ConfigRefused, Place, refused
-from jetspark.server.config.settings import HOST_DEFAULT, Settings
+from jetspark.server.config.settings import DASHBOARD_PORT, HOST_DEFAULT, Settings
 from jetspark.server.config.tls_files import tls_problem
 from jetspark.server.config.top import Values, read_top
 from jetspark.server.config.tree import Node
@@ -95,11 +95,18 @@ def _resolved(values: Values, report: Report) -> Settings:
     made["http_host"] = made.get("http_host") or made["host"]
     if "http_base_path" in made:
         made["http_base_path"] = os.path.normpath(f"/{made['http_base_path'].lstrip('/')}")
-    settings = Settings(**made)
+    settings = with_dashboard_port(Settings(**made))
     authorization = settings.authorization
     if not authorization.timeout:
         settings = replace(settings, authorization=_with_timeout(settings))
     return replace(settings, jetstream=_resolved_jetstream(settings, report))
+
+
+def with_dashboard_port(settings: Settings) -> Settings:
+    """Open the monitoring port for a dashboard, on loopback only: it shows messages."""
+    if not settings.jetspark.dashboard.enabled or settings.http_port or settings.https_port:
+        return settings
+    return replace(settings, http_host="127.0.0.1", http_port=DASHBOARD_PORT)
 
 
 def _with_timeout(settings: Settings) -> Authorization:

@@ -41,7 +41,6 @@ NOT_YET: Final[dict[str, str]] = {
     "jetspark.memory.cache": _OURS,
     "jetspark.memory.duplicates": _OURS,
     "jetspark.memory.index": _OURS,
-    "jetspark.dashboard": "this version has no dashboard; use http_port and its /metrics",
     "trace_headers": "this version traces headers and payloads together; use 'trace'",
     "logfile_size_limit": _ROTATION,
     "logfile_max_num": _ROTATION,

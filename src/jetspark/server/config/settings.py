@@ -35,6 +35,10 @@ class WriteTimeout(StrEnum):
     RETRY = "retry"
 
 
+# The monitoring port of a server with a dashboard and no other: nats-server's usual one.
+DASHBOARD_PORT: Final = 8222
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The whole configuration. Created by `load_file` and `from_command_line`.
 

@@ -8,6 +8,7 @@ server's own loop, some for all streams at once.
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -29,9 +30,10 @@ from jetspark.server.monitor.account_details import AccountDetails, SublistCount
 from jetspark.server.monitor.closed import ClosedConnection, ClosedConnections
 from jetspark.server.monitor.connection_view import ConnectionDetails, ConnectionView, TlsDetails
 from jetspark.server.monitor.echo import account_details, jetstream_echo, server_echo
+from jetspark.server.monitor.pacing import Views
 from jetspark.server.monitor.replica_state import ReplicaState
 from jetspark.server.monitor.settings_echo import JetStreamEcho, ServerEcho
-from jetspark.server.monitor.store_stats import CommitStats, StreamStore
+from jetspark.server.monitor.store_stats import BatchStats, CommitStats, StreamStore
 from jetspark.server.monitor.traffic import TrafficView
 from jetspark.server.net.connection import Connection
 from jetspark.server.routing.receiver import Subscription
@@ -179,6 +181,37 @@ class StreamStatus:
         """Return the progress of its sources."""
         return copies_info(self._stream, now_ns)[1]
 
+    @property
+    def open_batches(self) -> int:
+        """How many batches are in flight."""
+        batches = self._stream.batches
+        return len(batches.atomic.open) + len(batches.fast.open)
+
+    def batches(self, most: int) -> list[BatchStats]:
+        """Return batches in flight, at most ``most``."""
+        batches = self._stream.batches
+        found = [
+            BatchStats(
+                kind="atomic",
+                id=batch.batch_id.decode(errors="replace"),
+                messages=int(batch.last),
+                bytes=int(batch.size),
+                touched_ns=int(batch.touched),
+            )
+            for batch in islice(batches.atomic.open.values(), max(most, 0))
+        ]
+        found += [
+            BatchStats(
+                kind="fast",
+                id=batch.batch_id.decode(errors="replace"),
+                messages=int(batch.last),
+                bytes=None,
+                touched_ns=int(batch.touched),
+            )
+            for batch in islice(batches.fast.open.values(), max(most - len(found), 0))
+        ]
+        return found
+
     def store(self) -> StreamStore:
         """Return its state on disk."""
         log = self._stream.log
@@ -280,10 +313,8 @@ class AccountStatus:
         """Return its streams, by name."""
         if self._account.driver is None:
             return ()
-        return [
-            StreamStatus(stream)
-            for _, stream in sorted(self._account.driver.engine.streams.items())
-        ]
+        streams = self._account.driver.engine.streams
+        return Views([streams[name] for name in sorted(streams)], StreamStatus)
 
 
 class JetStreamStatus:

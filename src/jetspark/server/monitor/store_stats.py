@@ -70,3 +70,13 @@ class StreamStore(msgspec.Struct, frozen=True, kw_only=True):
     scrub_damage: int | None = None
     scrubs_failed: int | None = None
     read_only: bool = False
+
+
+class BatchStats(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch in flight. ``bytes`` None: its messages are stored already."""
+
+    kind: str
+    id: str
+    messages: int
+    bytes: int | None
+    touched_ns: int

@@ -3,6 +3,8 @@
 Unknown fields are omitted; none of them is shown as 0.
 """
 
+from typing import Final
+
 import msgspec
 
 from jetspark.api.base import ApiStruct, Timestamp, shown
@@ -11,12 +13,33 @@ from jetspark.server.monitor.pacing import paced
 from jetspark.server.monitor.status import ServerStatus, StreamStatus
 from jetspark.server.monitor.store_stats import CommitStats
 
+# The batches in flight that an answer lists; it counts all of them.
+BATCHES_MAX: Final = 200
+
 
 class StorezOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a request; empty is everything."""
 
     account: str = ""
     stream: str = ""
+    # Streams to leave out at the beginning, and how many to list; 0: all of them.
+    offset: int = 0
+    limit: int = 0
+    # No streams at all, and the batches in flight.
+    summary: bool = False
+    batches: bool = False
+
+
+class OpenBatch(ApiStruct, frozen=True, kw_only=True):
+    """A batch that was started and neither committed nor abandoned (ADR-50)."""
+
+    account: str
+    stream: str
+    kind: str
+    id: str
+    messages: int
+    bytes: int | None = None
+    idle_ns: int = shown(0)
 
 
 class CommitBucket(ApiStruct, frozen=True, kw_only=True):
@@ -107,13 +130,23 @@ class Storez(ApiStruct, frozen=True, kw_only=True):
     store_dir: str = ""
     durability: str = ""
     commits: Commits | None = None
+    streams_total: int | None = None
     streams: tuple[StreamFiles, ...] = shown(())
     lost_streams: tuple[LostStreamInfo, ...] = ()
+    open_batches: int | None = None
+    batches: tuple[OpenBatch, ...] = ()
 
 
 def read_options(arguments: Arguments) -> StorezOptions:
-    """Read the arguments: ``acc`` and ``stream``."""
-    return StorezOptions(account=arguments.text("acc"), stream=arguments.text("stream"))
+    """Read the arguments. Raises BadArgument."""
+    return StorezOptions(
+        account=arguments.text("acc"),
+        stream=arguments.text("stream"),
+        offset=arguments.unsigned("offset"),
+        limit=arguments.unsigned("limit"),
+        summary=arguments.flag("summary"),
+        batches=arguments.flag("batches"),
+    )
 
 
 async def storez(view: ServerStatus, options: StorezOptions) -> Storez:
@@ -125,25 +158,54 @@ async def storez(view: ServerStatus, options: StorezOptions) -> Storez:
         return Storez(server_id=server_id, now=view.date(now_ns), disabled=True)
     commits = jetstream.commits()
     streams: list[StreamFiles] = []
+    batches: list[OpenBatch] = []
+    total = open_batches = 0
+    end = options.offset + options.limit if options.limit else None
     for account in sorted(jetstream.accounts(), key=lambda account: account.name):
-        if options.account in {"", account.name}:
-            streams += [
-                _files(view, account.name, stream, now_ns)
-                async for stream in paced(account.streams())
-                if options.stream in {"", stream.config.name}
-            ]
+        if options.account not in {"", account.name}:
+            continue
+        if options.summary and not options.batches:
+            continue
+        async for stream in paced(account.streams()):
+            if options.stream not in {"", stream.config.name}:
+                continue
+            if not options.summary and options.offset <= total and (end is None or total < end):
+                streams.append(_files(view, account.name, stream, now_ns))
+            total += 1
+            if options.batches:
+                open_batches += stream.open_batches
+                batches += _batches(account.name, stream, now_ns, BATCHES_MAX - len(batches))
     return Storez(
         server_id=server_id,
         now=view.date(now_ns),
         store_dir=jetstream.echo.store_dir,
         durability=jetstream.echo.durability,
         commits=None if commits is None else _commits(commits),
+        streams_total=total if options.limit else None,
         streams=tuple(streams),
+        open_batches=open_batches if options.batches else None,
+        batches=tuple(batches),
         lost_streams=tuple(
             LostStreamInfo(account=each.account, stream=each.stream, reason=each.reason)
             for each in jetstream.lost_streams()
         ),
     )
+
+
+def _batches(account: str, stream: StreamStatus, now_ns: int, most: int) -> list[OpenBatch]:
+    """Return the batches of a stream, at most ``most``."""
+    return [
+        OpenBatch(
+            account=account,
+            stream=stream.config.name,
+            kind=batch.kind,
+            id=batch.id,
+            messages=batch.messages,
+            bytes=batch.bytes,
+            idle_ns=max(now_ns - batch.touched_ns, 0),
+        )
+        for batch in stream.batches(most)
+    ]
 
 
 def _commits(stats: CommitStats) -> Commits:

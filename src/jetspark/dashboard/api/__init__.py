@@ -1,0 +1,1 @@
+"""The JSON requests of the pages: one module per subject."""

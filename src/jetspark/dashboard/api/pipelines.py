@@ -1,0 +1,91 @@
+"""Spark writes that report to a ledger: epochs, and how much their streams have grown since.
+
+An exactly-once sink records its epochs in a bucket, one entry per query (docs/spark.md). Any
+bucket may be one; an entry is recognised by its fields. Buckets with many keys are left out: a
+ledger has a key per query.
+"""
+
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+
+from jetspark.client.jetstream.kv.entry import Operation
+from jetspark.dashboard.api.buckets import operation
+from jetspark.dashboard.browse import read_backwards
+from jetspark.dashboard.deployment import Deployment
+from jetspark.dashboard.query import Query
+from jetspark.dashboard.values import iso
+from jetspark.errors import Error
+
+KEYS_MAX: Final = 1000
+BUCKETS_MAX: Final = 200
+SAMPLE: Final = 50
+
+
+class LedgerEntry(msgspec.Struct, frozen=True):
+    """What a sink records of its query (``LedgerEntry`` of the Spark ledger)."""
+
+    epoch: int
+    last_seq: int
+    query: str = ""
+    begun: int | None = None
+    runs: tuple[object, ...] = ()
+    stream: str = ""
+
+
+class Pipelines:
+    """Answers about Spark queries."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._deployment = deployment
+
+    async def listed(self, request: Request) -> dict[str, Any]:
+        """The entries of the ledgers."""
+        bucket = Query(request).text("bucket")
+        names, _ = await self._deployment.stream_names()
+        buckets = [name for name in names if name.startswith("KV_")]
+        if bucket:
+            buckets = [name for name in buckets if name == f"KV_{bucket}"]
+        looked = buckets[:BUCKETS_MAX]
+        found = await self._deployment.rows(self._entries(name) for name in looked)
+        rows = [row for each in found if not isinstance(each, Error) for row in each]
+        rows.sort(key=lambda row: str(row["time"]), reverse=True)
+        return {"rows": rows, "buckets": len(buckets), "looked": len(looked)}
+
+    async def _entries(self, name: str) -> list[dict[str, Any]]:
+        stream = await self._deployment.stream(name)
+        if stream.cached_info.state.num_subjects > KEYS_MAX:
+            return []
+        found = await read_backwards(self._deployment, stream, 0, "", SAMPLE)
+        rows: list[dict[str, Any]] = []
+        seen: set[str] = set()
+        for message in found.messages:
+            if message.subject in seen or operation(message) is not Operation.PUT:
+                continue
+            seen.add(message.subject)
+            entry = _entry(message.data)
+            if entry is None:
+                return rows
+            rows.append(
+                {
+                    "ledger": name.removeprefix("KV_"),
+                    "key": message.subject.split(".", 2)[2],
+                    "query": entry.query,
+                    "epoch": entry.epoch,
+                    "last_seq": entry.last_seq,
+                    "stream": entry.stream,
+                    "running": entry.begun if entry.runs else None,
+                    "runs": len(entry.runs),
+                    "time": iso(message.time_ns),
+                }
+            )
+        return rows
+
+
+def _entry(data: bytes) -> LedgerEntry | None:
+    """An entry of a ledger; None if it is something else."""
+    try:
+        return msgspec.json.decode(data, type=LedgerEntry)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,52 @@
+"""The arguments of a request of a page."""
+
+from typing import Final
+
+from starlette.requests import Request
+
+from jetspark.dashboard.browse import ROWS_MAX
+from jetspark.dashboard.deployment import checked_name
+from jetspark.dashboard.problems import BadInput
+from jetspark.dashboard.values import whole
+from jetspark.subjects.tokens import is_valid_subject
+
+ROWS: Final = 50
+TEXT_MAX: Final = 1000
+
+
+class Query:
+    """Reads the path and the query of a request; anything wrong is a BadInput."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    def text(self, name: str, default: str = "") -> str:
+        """An argument as it is."""
+        found = self._request.query_params.get(name, default)
+        if len(found) > TEXT_MAX:
+            raise BadInput(f"{name} is longer than {TEXT_MAX} characters")
+        return found
+
+    def name(self, part: str, what: str) -> str:
+        """A part of the path that names something."""
+        return checked_name(self._request.path_params[part], what)
+
+    def number(self, name: str, default: int = 0) -> int:
+        """A number that is not negative."""
+        return whole(self.text(name), name, default=default)
+
+    def limit(self) -> int:
+        """How many rows to return."""
+        limit = whole(self.text("limit"), "limit", default=ROWS)
+        if not 1 <= limit <= ROWS_MAX:
+            raise BadInput(f"limit={limit}: expected 1 to {ROWS_MAX} rows")
+        return limit
+
+    def pattern(self, name: str) -> str:
+        """A subject, perhaps with wildcards; empty is all."""
+        found = self.text(name).strip()
+        if found and not is_valid_subject(found.encode()):
+            raise BadInput(
+                f"{found!r} is no subject: expected tokens like orders.*.new or orders.>"
+            )
+        return "" if found == ">" else found

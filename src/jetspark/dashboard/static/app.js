@@ -1,0 +1,192 @@
+// The frame of all pages: navigation, theme, shortcuts, the connection, and which page is shown.
+
+import { h, replace } from "./dom.js";
+import { events, openSession, session } from "./api.js";
+import { dialog, failure, loading, pageHead } from "./parts.js";
+import { overview } from "./pages/overview.js";
+import { stream, streams } from "./pages/streams.js";
+import { consumer } from "./pages/consumers.js";
+import { lag, copies, pipelines } from "./pages/lag.js";
+import { bucket, buckets, entry } from "./pages/buckets.js";
+import { objects, objectStores } from "./pages/objects.js";
+import { connections, store } from "./pages/server.js";
+import { publish } from "./pages/publish.js";
+
+const PAGES = [
+  ["", "Overview", "o", overview],
+  ["streams", "Streams", "s", streams],
+  ["lag", "Lag", "l", lag],
+  ["kv", "Key-value", "k", buckets],
+  ["objects", "Objects", "b", objectStores],
+  ["connections", "Connections", "c", connections],
+  ["store", "Store", "d", store],
+  ["copies", "Mirrors and replicas", "m", copies],
+  ["pipelines", "Spark pipelines", "p", pipelines],
+  ["publish", "Publish", "u", publish],
+];
+const THEME = "jetspark-theme";
+
+const main = document.getElementById("main");
+const nav = document.getElementById("nav");
+let current = { close() {} };
+let watchers = new Set();
+
+// Pages call watch(callback) for samples as they come; it ends with the page.
+function watch(callback) {
+  watchers.add(callback);
+}
+
+function route() {
+  const [where, search = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  const parts = where.split("/").map(decodeURIComponent);
+  return { parts, query: new URLSearchParams(search) };
+}
+
+function pageOf(parts) {
+  const [first, second, third, fourth] = parts;
+  if (first === "streams" && third === "consumers" && fourth) return consumer;
+  if (first === "streams" && second) return stream;
+  if (first === "kv" && third === "key") return entry;
+  if (first === "kv" && second) return bucket;
+  if (first === "objects" && second) return objects;
+  return PAGES.find(([key]) => key === (first ?? ""))?.[3];
+}
+
+async function show({ keepFocus = false } = {}) {
+  const { parts, query } = route();
+  current.close();
+  watchers = new Set();
+  const closing = [];
+  const context = { parts, query, session, watch, onClose: (callback) => closing.push(callback), go, setQuery };
+  current = { close: () => closing.forEach((callback) => callback()) };
+  setMenu(false);
+  drawNav(parts[0] ?? "");
+  const page = pageOf(parts);
+  const place = h("div", { class: "page" });
+  replace(main, place);
+  if (!page) {
+    const error = new Error(`There is no page "${parts.join("/")}".`);
+    error.status = 404;
+    replace(place, pageHead("No such page"), failure(error));
+  } else {
+    replace(place, loading());
+    try {
+      const content = await page(context);
+      if (place.isConnected) replace(place, content);
+    } catch (error) {
+      if (error.status === undefined) console.error(error);
+      replace(place, pageHead(parts.at(-1) || "Overview"), failure(error, () => show()));
+    }
+  }
+  if (!keepFocus) main.focus({ preventScroll: true });
+  scrollTo(0, 0);
+}
+
+function go(hash) {
+  if (location.hash === hash) show();
+  else location.hash = hash;
+}
+
+// Changes the address without loading the page again: filters and positions can be bookmarked.
+function setQuery(values) {
+  const [where] = location.hash.split("?");
+  const pairs = Object.entries(values).filter(([, value]) => value);
+  history.replaceState(null, "", `${where || "#/"}${pairs.length ? `?${new URLSearchParams(pairs)}` : ""}`);
+}
+
+function drawNav(current) {
+  replace(nav, h("ul", {}, PAGES.map(([key, title, letter]) => h("li", {},
+    h("a", { href: `#/${key}`, "aria-current": key === current ? "page" : null }, h("span", {}, title), h("kbd", { "aria-hidden": "true" }, letter))))),
+    h("p", { class: "side-foot" }, `jetspark ${session.version ?? ""}`));
+}
+
+function setMenu(open) {
+  document.body.classList.toggle("menu-open", open);
+  document.getElementById("menu").setAttribute("aria-expanded", String(open));
+}
+
+function drawServer(state) {
+  const place = document.getElementById("server");
+  if (state.connected) {
+    const name = state.jetspark ? `jetspark ${state.jetspark}` : `nats-server ${state.version}`;
+    replace(place, h("span", { class: "status-dot good" }), h("span", { class: "server-name" }, state.server_name), h("span", { class: "server-detail" }, `${name} · ${state.address}${state.account ? ` · account ${state.account}` : ""}`));
+  } else {
+    replace(place, h("span", { class: "status-dot bad" }), h("span", { class: "server-name" }, state.problem || "not connected"));
+  }
+}
+
+function applyTheme(theme) {
+  if (theme) document.documentElement.dataset.theme = theme;
+  else delete document.documentElement.dataset.theme;
+}
+
+function isDark() {
+  const theme = document.documentElement.dataset.theme;
+  return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+function showShortcuts() {
+  const keys = [["/", "Search on this page"], ["[ and ]", "Previous and next page of rows"], ["?", "This help"], ["Esc", "Close"],
+    ...PAGES.map(([, title, letter]) => [`g ${letter}`, title])];
+  dialog("Keyboard shortcuts", h("dl", { class: "fields" }, keys.map(([key, text]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, text)))));
+}
+
+let pressedG = 0;
+function onKey(event) {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Escape") setMenu(false);
+  if (/^(input|textarea|select)$/i.test(event.target.tagName) || document.querySelector("dialog[open]")) return;
+  if (Date.now() - pressedG < 1500) {
+    pressedG = 0;
+    const page = PAGES.find(([, , letter]) => letter === event.key);
+    if (page) { event.preventDefault(); go(`#/${page[0]}`); }
+    return;
+  }
+  if (event.key === "g") pressedG = Date.now();
+  else if (event.key === "?") { event.preventDefault(); showShortcuts(); }
+  else if (event.key === "/") { event.preventDefault(); main.querySelector("[data-search]")?.focus(); }
+  else if (event.key === "[" || event.key === "]") main.querySelector(`[data-key="${event.key}"]:not(:disabled)`)?.click();
+}
+
+let source = null;
+function follow() {
+  if (document.hidden) {
+    source?.close();
+    source = null;
+  } else if (!source) {
+    source = events("live", (sample) => {
+      drawServer(sample);
+      for (const callback of watchers) callback(sample);
+    }, (state) => {
+      if (state !== "open") drawServer({ connected: false, problem: "the dashboard does not answer" });
+    });
+  }
+}
+
+async function start() {
+  applyTheme(localStorage.getItem(THEME));
+  document.getElementById("theme").addEventListener("click", () => {
+    const theme = isDark() ? "light" : "dark";
+    localStorage.setItem(THEME, theme);
+    applyTheme(theme);
+  });
+  document.getElementById("help").addEventListener("click", showShortcuts);
+  document.getElementById("menu").addEventListener("click", () => setMenu(!document.body.classList.contains("menu-open")));
+  document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
+  document.addEventListener("keydown", onKey);
+  document.addEventListener("visibilitychange", follow);
+  addEventListener("hashchange", () => show());
+  try {
+    await openSession();
+  } catch (error) {
+    replace(main, failure(error, () => location.reload()));
+    return;
+  }
+  drawServer(session.deployment);
+  replace(document.getElementById("mode"), session.writable ? "writable" : "read-only");
+  document.getElementById("mode").classList.toggle("warn", session.writable);
+  follow();
+  await show({ keepFocus: true });
+}
+
+start();

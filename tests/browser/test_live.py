@@ -1,0 +1,202 @@
+"""Pages that stay open: what happens on the server appears on them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+from tests.browser.conftest import Open
+from tests.support.dashboards import Site, apart, ask, embedded, standalone
+from tests.support.reading_pages import violations, wait_for_texts
+from tests.support.servers import ServerProcess
+
+import jetspark
+
+
+async def publish(url: str, subject: str, count: int) -> None:
+    async with await jetspark.connect(url) as client:
+        for number in range(count):
+            await client.jetstream().publish(subject, f"message {number}".encode())
+
+
+async def create(url: str, name: str, subjects: list[str]) -> None:
+    async with await jetspark.connect(url) as client:
+        await client.jetstream().create_stream(name, subjects=subjects)
+
+
+def test_the_overview_follows_the_rates(opened: Open, tmp_path: Path) -> None:
+    with embedded(tmp_path) as site:
+        page = opened(site.url, may_fail=True)
+        wait_for_texts(page, ("Messages in", "0 consumers"))
+        apart(create(site.server, "LIVE", ["live.>"]))
+        apart(publish(site.server, "live.x", 300))
+        page.wait_for_function(
+            "() => [...document.querySelectorAll('.stat')].some((tile) => "
+            "tile.innerText.startsWith('Streams') && tile.innerText.includes('\\n1\\n'))"
+        )
+        page.wait_for_selector("svg.plot path.line")
+
+
+def test_a_live_tail_shows_messages_and_takes_none_from_a_work_queue(
+    shop: Site, opened: Open
+) -> None:
+    before = ask(shop.url, "api/streams/PAYMENTS").json["info"]["state"]
+    page = opened(shop.url + "#/streams/PAYMENTS")
+    page.get_by_role("button", name="Live tail").click()
+    wait_for_texts(page, ("Waiting for new messages",))
+    # The tail starts at the end that the server has when it first looks.
+    page.wait_for_timeout(700)
+    apart(publish(shop.server, "payments.live", 3))
+    wait_for_texts(page, ("payments.live", "message 2", "Live: the newest 3 messages"))
+    after = ask(shop.url, "api/streams/PAYMENTS").json["info"]["state"]
+    assert after["messages"] == before["messages"] + 3
+    assert after["consumer_count"] == before["consumer_count"]
+    page.get_by_role("button", name="Stop tail").click()
+    wait_for_texts(page, ("Newest first:",))
+
+
+def test_an_empty_server_says_what_to_do(opened: Open, tmp_path: Path, pictures: Path) -> None:
+    with embedded(tmp_path) as site:
+        for path, text in (
+            ("#/streams", "No streams yet"),
+            ("#/kv", "No buckets yet"),
+            ("#/objects", "No object stores yet"),
+            ("#/lag", "No one lags"),
+            ("#/pipelines", "No Spark query reports here"),
+        ):
+            page = opened(site.url + path, may_fail=True)
+            wait_for_texts(page, (text,))
+            assert violations(page) == []
+            page.screenshot(path=pictures / f"empty-{path.strip('#/')}.png")
+
+
+def test_a_server_that_stops_and_returns_is_reported_and_shown_again(
+    opened: Open, tmp_path: Path, pictures: Path
+) -> None:
+    server = ServerProcess("jetspark", tmp_path, "-js")
+    port = server.url.rpartition(":")[2]
+    with standalone(server.url) as url:
+        page = opened(url + "#/streams", may_fail=True)
+        wait_for_texts(page, ("No streams yet",))
+        server.kill()
+        page.wait_for_function(
+            "() => document.querySelector('#server').innerText.includes('not connected')"
+        )
+        page.goto(url + "#/kv")
+        wait_for_texts(page, ("Not connected", "tries again"))
+        page.screenshot(path=pictures / "not-connected.png")
+        again = ServerProcess("jetspark", tmp_path, "-js", port=port)
+        try:
+            page.wait_for_function("() => document.querySelector('.status-dot.good') !== null")
+            page.get_by_role("button", name="Try again").click()
+            wait_for_texts(page, ("No buckets yet",))
+        finally:
+            again.kill()
+
+
+def test_a_server_that_does_not_answer_is_reported(
+    opened: Open, tmp_path: Path, pictures: Path
+) -> None:
+    server = ServerProcess("nats-server", tmp_path, "-js")
+    try:
+        with standalone(server.url) as url:
+            page = opened(url + "#/streams", may_fail=True)
+            wait_for_texts(page, ("No streams yet",))
+            os.kill(server.process.pid, signal.SIGSTOP)
+            page.goto(url + "#/streams/ORDERS")
+            wait_for_texts(page, ("Loading",))
+            wait_for_texts(page, ("No answer in time",))
+            page.screenshot(path=pictures / "slow.png")
+            os.kill(server.process.pid, signal.SIGCONT)
+            page.get_by_role("button", name="Try again").click()
+            wait_for_texts(page, ("stream not found",))
+    finally:
+        server.kill()
+
+
+def test_what_the_user_may_not_do_is_reported_as_such(
+    opened: Open, tmp_path: Path, pictures: Path
+) -> None:
+    config = tmp_path / "server.conf"
+    config.write_text(
+        """
+        authorization { users = [ { user: viewer, password: secret, permissions {
+            publish: ["$JS.API.INFO", "$JS.API.STREAM.NAMES"], subscribe: "_INBOX.>" } } ] }
+        """
+    )
+    server = ServerProcess("jetspark", tmp_path / "store", "-js", "-c", str(config))
+    try:
+        with standalone(server.url, "--user", "viewer", "--password", "secret") as url:
+            page = opened(url + "#/streams/ORDERS", may_fail=True)
+            wait_for_texts(page, ("Permission denied", "STREAM.INFO.ORDERS", "publish permission"))
+            page.screenshot(path=pictures / "denied.png")
+            assert violations(page) == []
+    finally:
+        server.kill()
+
+
+def test_a_deployment_without_monitoring_says_how_to_get_it(
+    opened: Open, tmp_path: Path, pictures: Path
+) -> None:
+    server = ServerProcess("nats-server", tmp_path, "-js")
+    try:
+        with standalone(server.url) as url:
+            page = opened(url, may_fail=True)
+            wait_for_texts(
+                page,
+                ("Rates, connections and health are missing", "--monitor", "JetStream requests"),
+            )
+            page.screenshot(path=pictures / "no-monitoring.png")
+            page.goto(url + "#/connections")
+            wait_for_texts(page, ("Not available here", "nats-server opens it with -m 8222"))
+    finally:
+        server.kill()
+
+
+def test_everything_is_reached_with_the_keyboard_alone(shop: Site, opened: Open) -> None:
+    page = opened(shop.url)
+    press = page.keyboard.press
+    press("Tab")
+    assert page.evaluate("document.activeElement.innerText") == "Skip to content"
+    press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    press("g")
+    press("s")
+    wait_for_texts(page, ("of 4 streams",))
+    press("/")
+    page.keyboard.type("orders")
+    wait_for_texts(page, ("of 2 streams",))
+    page.locator("a", has_text=re.compile("^ORDERS$")).focus()
+    press("Enter")
+    wait_for_texts(page, ("Newest first: 240",))
+    press("]")
+    wait_for_texts(page, ("Newest first: 190",))
+    page.get_by_role("button", name="190", exact=True).focus()
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    press("Enter")
+    wait_for_texts(page, ("Trace-Id",))
+    press("?")
+    assert page.locator("dialog[open]").count() == 1
+    press("Escape")
+    assert page.locator("dialog[open]").count() == 0
+
+
+def test_the_menu_of_a_phone_and_the_theme_are_buttons(
+    shop: Site, opened: Open, pictures: Path
+) -> None:
+    page = opened(shop.url, phone=True)
+    assert not page.locator("#nav").is_visible()
+    page.get_by_role("button", name="Menu").click()
+    assert page.locator("#nav").is_visible()
+    page.screenshot(path=pictures / "menu-phone.png")
+    assert violations(page) == []
+    page.get_by_role("link", name="Streams").first.click()
+    wait_for_texts(page, ("ORDERS",))
+    assert not page.locator("#nav").is_visible()
+    page.get_by_role("button", name="Switch between light and dark").click()
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
+    page.reload()
+    page.wait_for_selector("main h1")
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"

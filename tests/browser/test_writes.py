@@ -1,0 +1,154 @@
+"""Changes by a dashboard that may write, and texts that would like to be scripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.browser.conftest import Open
+from tests.support.dashboards import Site, apart, ask, embedded
+from tests.support.reading_pages import violations, wait_for_texts
+from tests.support.shop import fill_shop
+
+import jetspark
+
+EVIL = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+
+
+@pytest.fixture(scope="module")
+def writable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A server whose dashboard may write, with a password."""
+    flags = ("--dashboard-write", "--jetspark", "monitor_token=s3cret")
+    with embedded(tmp_path_factory.mktemp("writable"), *flags) as site:
+        apart(fill_shop(site.server))
+        yield site
+
+
+def test_a_test_message_is_published_and_shown(
+    writable: Site, opened: Open, pictures: Path
+) -> None:
+    page = opened(writable.url + "#/publish", password="s3cret")
+    page.get_by_label("Subject").fill("orders.de.test")
+    page.get_by_label("Headers").fill("Trace-Id: 77")
+    page.get_by_label("Payload").fill('{"order": 77}')
+    page.screenshot(path=pictures / "publish-form.png")
+    assert violations(page) == []
+    page.get_by_role("button", name="Publish").click()
+    page.get_by_role("link", name="ORDERS, sequence").click()
+    wait_for_texts(page, ("orders.de.test",))
+
+
+def test_a_key_is_changed_only_if_it_is_still_what_the_page_showed(
+    writable: Site, opened: Open
+) -> None:
+    page = opened(
+        writable.url + "#/kv/settings/key/checkout.theme", password="s3cret", may_fail=True
+    )
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_role("textbox", name="Value").fill("green")
+
+    async def change() -> None:
+        async with await jetspark.connect(writable.server) as client:
+            bucket = await client.jetstream().key_value("settings")
+            await bucket.put("checkout.theme", b"red")
+
+    apart(change())
+    page.get_by_role("button", name="Store", exact=True).click()
+    wait = "() => document.querySelector('dialog').innerText.includes('wrong last sequence')"
+    page.wait_for_function(wait)
+    page.keyboard.press("Escape")
+    page.reload()
+    wait_for_texts(page, ("red",))
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_role("textbox", name="Value").fill("green")
+    page.get_by_role("button", name="Store", exact=True).click()
+    wait_for_texts(page, ("green",))
+    page.get_by_role("button", name="Delete").click()
+    wait_for_texts(page, ("The key was deleted.",))
+
+
+def test_a_consumer_is_paused_and_resumed(writable: Site, opened: Open) -> None:
+    page = opened(writable.url + "#/streams/ORDERS/consumers/warehouse", password="s3cret")
+    page.get_by_role("button", name="Pause for an hour").click()
+    wait_for_texts(page, ("paused",))
+    page.get_by_role("button", name="Resume").click()
+    page.wait_for_function("() => !document.querySelector('.stats').innerText.includes('paused')")
+
+
+def test_a_purge_needs_the_name_of_the_stream(writable: Site, opened: Open) -> None:
+    page = opened(writable.url + "#/streams/CLICKS", password="s3cret", may_fail=True)
+    page.get_by_role("button", name="Purge…").click()
+    page.get_by_label("Type CLICKS to confirm").fill("CLICK")
+    page.get_by_role("button", name="Purge", exact=True).click()
+    page.wait_for_function(
+        "() => document.querySelector('dialog').innerText.includes('to confirm')"
+    )
+    page.get_by_label("Type CLICKS to confirm").fill("CLICKS")
+    page.get_by_role("button", name="Purge", exact=True).click()
+    wait_for_texts(page, ("No messages",))
+
+
+def test_a_message_is_deleted_after_a_question(writable: Site, opened: Open) -> None:
+    page = opened(writable.url + "#/streams/ORDERS?from=5", password="s3cret")
+    page.get_by_role("button", name="5", exact=True).click()
+    page.get_by_role("button", name="Delete…").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.wait_for_function(
+        "() => document.querySelector('#toast').innerText.includes('was deleted')"
+    )
+    password = {"authorization": "Bearer s3cret"}
+    assert ask(writable.url, "api/streams/ORDERS/messages/5", headers=password).status == 404
+
+
+def test_no_stored_text_becomes_a_script(shop: Site, opened: Open) -> None:
+    async def store() -> None:
+        async with await jetspark.connect(shop.server) as client:
+            stream = client.jetstream()
+            await stream.create_stream(
+                'EVIL_<b"x=', subjects=["evil.>"], description=EVIL, metadata={"a": EVIL}
+            )
+            await stream.publish(
+                "evil.<script>alert(3)</script>", EVIL.encode(), headers={"X": EVIL}
+            )
+            await stream.publish("evil.json", json.dumps({EVIL: [EVIL]}).encode())
+            await stream.create_consumer('EVIL_<b"x=', durable='c<i"d=', description=EVIL)
+            bucket = await stream.create_key_value("evil", description=EVIL, history=5)
+            for value in (EVIL, EVIL + EVIL):
+                await bucket.put("javascript=alert/1", value.encode())
+            objects = await stream.create_object_store("evil", description=EVIL)
+            await objects.put(EVIL, EVIL.encode())
+
+    apart(store())
+    try:
+        for path, text in (
+            ("#/streams", 'EVIL_<b"x='),
+            ("#/streams/EVIL_%3Cb%22x%3D", "evil.<script>alert(3)</script>"),
+            ("#/streams/EVIL_%3Cb%22x%3D/subjects", "evil.<script>alert(3)</script>"),
+            ("#/streams/EVIL_%3Cb%22x%3D/config", "evil.>"),
+            ("#/streams/EVIL_%3Cb%22x%3D/consumers", 'c<i"d='),
+            ("#/lag", 'c<i"d='),
+            ("#/kv/evil", "javascript=alert/1"),
+            ("#/kv/evil/key/javascript%3Dalert%2F1", "<script>alert(2)</script>"),
+            ("#/objects/evil", "<script>alert(2)</script>"),
+            ("#/%3Cimg%20src%3Dx%3E", "<img src=x>"),
+        ):
+            page = opened(shop.url + path)
+            wait_for_texts(page, (text,))
+            if path.endswith("x%3D"):
+                for button in page.locator("tr.message .link-button").all():
+                    button.click()
+                wait_for_texts(page, (EVIL,))
+            # A script would have asked, and left an element that is none of ours.
+            assert page.locator("main img, main script, main b, main i").count() == 0
+    finally:
+
+        async def remove() -> None:
+            async with await jetspark.connect(shop.server) as client:
+                stream = client.jetstream()
+                await stream.delete_stream('EVIL_<b"x=')
+                await stream.delete_key_value("evil")
+                await stream.delete_object_store("evil")
+
+        apart(remove())

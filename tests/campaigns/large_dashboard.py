@@ -1,0 +1,130 @@
+"""The dashboard of a server with 10,000 streams and a bucket of 1,000,000 keys.
+
+Every page must answer within a second, and other clients must not notice: a client that publishes
+and gets one message at a time runs all the while, with and without the pages.
+"""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Final
+
+from tests.support.dashboards import Answer, Site, ask, embedded
+
+import jetspark
+from jetspark import StreamConfig
+
+STREAMS: Final = 10_000
+KEYS: Final = 1_000_000
+# Seconds that one request of a page may take.
+PAGE_S: Final = 1.0
+# Milliseconds by which the worst wait of another client may grow: a few turns of the loop.
+WAIT_MS: Final = 60.0
+PATHS: Final = (
+    "overview",
+    "streams?limit=50",
+    "streams?limit=50&offset=9900",
+    "streams?q=s-77",
+    "streams?q=none",
+    "streams/KV_large",
+    "streams/KV_large/subjects",
+    "streams/KV_large/subjects?filter=$KV.large.k.7.*",
+    "streams/KV_large/messages",
+    "streams/KV_large/messages?before=500000",
+    "streams/KV_large/messages?filter=$KV.large.k.777.777",
+    "streams/s-5000",
+    "streams/s-5000/consumers",
+    "kv/large/keys",
+    "kv/large/keys?before=500000",
+    "kv/large/keys?q=k.7.*",
+    "kv/large/keys?q=999",
+    "kv/large/keys?q=nothing-like-this",
+    "kv/large/entry?key=k.777.777",
+    "lag",
+    "connections",
+    "store?limit=50",
+    "store?limit=50&offset=9900",
+    "batches",
+    "copies",
+    "pipelines",
+)
+
+
+def run(deadline: float, folder: Path) -> str:
+    """Fill a store, then ask for every page until the deadline, at least once each."""
+    with embedded(folder) as site:
+        asyncio.run(_fill(site.server))
+        alone = asyncio.run(_neighbour(site, with_pages=False))[1]
+        slowest, longest, rounds = asyncio.run(_watched(site, deadline))
+    path, seconds = slowest
+    text = (
+        f"{STREAMS:,} streams, {KEYS:,} keys: {rounds} rounds of {len(PATHS)} pages, the slowest "
+        f"({path}) took {seconds * 1000:.0f} ms; the longest wait of another client was "
+        f"{longest:.0f} ms, {alone:.0f} without the pages"
+    )
+    assert seconds <= PAGE_S, text
+    assert longest <= alone + WAIT_MS, text
+    return text
+
+
+async def _fill(url: str) -> None:
+    async with await jetspark.connect(url, timeout=60) as client:
+        stream = client.jetstream(timeout=60)
+        for first in range(0, STREAMS - 2, 100):
+            await asyncio.gather(
+                *(
+                    stream.create_stream(
+                        StreamConfig(name=f"s-{number}", subjects=[f"s.{number}"])
+                    )
+                    for number in range(first, min(first + 100, STREAMS - 2))
+                )
+            )
+        await stream.create_stream("OTHER", subjects=["other"], allow_direct=True)
+        await stream.create_key_value("large")
+        handle = await stream.stream("KV_large")
+        await handle.update(allow_batched=True)
+        async with stream.fast_publisher() as publisher:
+            for number in range(KEYS):
+                key = f"$KV.large.k.{number % 1000}.{number}"
+                await publisher.publish(key, b'{"number":%d}' % number)
+
+
+async def _watched(site: Site, deadline: float) -> tuple[tuple[str, float], float, int]:
+    rounds, longest, slowest = 0, 0.0, ("", 0.0)
+    while time.monotonic() < deadline or rounds == 0:
+        found, wait = await _neighbour(site, with_pages=True)
+        slowest, longest = max(slowest, found, key=lambda item: item[1]), max(longest, wait)
+        rounds += 1
+    return slowest, longest, rounds
+
+
+async def _neighbour(site: Site, *, with_pages: bool) -> tuple[tuple[str, float], float]:
+    """Ask for the pages next to another client; the slowest page, and its longest wait in ms."""
+    longest = 0.0
+    async with await jetspark.connect(site.server) as client:
+        stream = client.jetstream()
+        other = await stream.stream("OTHER")
+        pages = asyncio.create_task(_pages(site) if with_pages else _wait())
+        while not pages.done():
+            began = time.monotonic()
+            ack = await stream.publish("other", b"x")
+            await other.get_msg(seq=ack.seq)
+            longest = max(longest, (time.monotonic() - began) * 1000)
+            await asyncio.sleep(0.002)
+        return await pages, longest
+
+
+async def _wait() -> tuple[str, float]:
+    await asyncio.sleep(3)
+    return "", 0.0
+
+
+async def _pages(site: Site) -> tuple[str, float]:
+    slowest = ("", 0.0)
+    for path in PATHS:
+        began = time.monotonic()
+        answer: Answer = await asyncio.to_thread(ask, site.url, f"api/{path}")
+        took = time.monotonic() - began
+        assert answer.status == 200, (path, answer.body[:300])
+        slowest = max(slowest, (path, took), key=lambda item: item[1])
+    return slowest

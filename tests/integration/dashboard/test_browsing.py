@@ -1,0 +1,174 @@
+"""Pages of messages and keys, compared with a naive reading of the whole stream."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from tests.support.dashboards import ask, ask_in_loop
+
+import jetspark
+import jetspark.sync
+from jetspark.dashboard.browse import read_backwards, read_forwards
+from jetspark.dashboard.deployment import Deployment, Target
+
+SUBJECTS = ("a.one", "a.two", "b.one", "rare.x")
+
+
+@pytest.mark.parametrize("allow_direct", [True, False])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_pages_in_both_directions_have_what_a_naive_reader_finds(
+    allow_direct: bool, seed: int
+) -> None:
+    values = random.Random(seed)
+    async with jetspark.Server() as server:
+        deployment = Deployment(lambda: Target(url=server.client_url, arguments={}))
+        await deployment.open()
+        try:
+            async with await server.connect() as client:
+                stream = await client.jetstream().create_stream(
+                    "S", subjects=["a.*", "b.*", "rare.*"], allow_direct=allow_direct
+                )
+                kept: dict[int, str] = {}
+                for _ in range(300):
+                    subject = values.choices(SUBJECTS, (10, 10, 10, 1))[0]
+                    seq = (await client.jetstream().publish(subject, b"x")).seq
+                    kept[seq] = subject
+                # Holes of every size, also at both ends.
+                for first in (*(values.randrange(1, 300) for _ in range(30)), 1, 300):
+                    for seq in range(first, min(first + values.randrange(1, 9), 301)):
+                        if seq in kept:
+                            del kept[seq]
+                            await stream.delete_msg(seq)
+                await _compare(deployment, kept, values)
+        finally:
+            await deployment.close()
+
+
+async def _compare(deployment: Deployment, kept: dict[int, str], values: random.Random) -> None:
+    handle = await deployment.stream("S")
+    for pattern, limit in (("", 7), ("", 50), ("a.*", 5), ("rare.x", 3), ("none.x", 5)):
+        wanted = [
+            seq
+            for seq, subject in sorted(kept.items())
+            if not pattern or subject.startswith(pattern.rstrip("*"))
+        ]
+        assert await _all(deployment, handle, pattern, limit, forwards=True) == wanted
+        assert await _all(deployment, handle, pattern, limit, forwards=False) == wanted[::-1]
+        before = values.randrange(1, 310)
+        page = await read_backwards(deployment, handle, before, pattern, limit)
+        older = [seq for seq in wanted[::-1] if seq < before]
+        assert [each.seq for each in page.messages] == older[:limit]
+
+
+async def _all(
+    deployment: Deployment, handle: Any, pattern: str, limit: int, *, forwards: bool
+) -> list[int]:
+    """Page by page until there is no next one."""
+    found: list[int] = []
+    at = 1 if forwards else 0
+    while True:
+        read = read_forwards if forwards else read_backwards
+        page = await read(deployment, handle, at, pattern, limit)
+        found += [each.seq for each in page.messages]
+        at = page.next
+        if not at:
+            return found
+
+
+async def test_a_bucket_at_a_time_is_what_it_was_then() -> None:
+    values = random.Random(5)
+    async with jetspark.Server(dashboard=True, http_port=-1) as server:
+        url = server.monitor_url + "/dashboard/"
+        async with await server.connect() as client:
+            bucket = await client.jetstream().create_key_value("b", history=20)
+            states: list[tuple[str, dict[str, int]]] = []
+            current: dict[str, int] = {}
+            for number in range(60):
+                key = f"k{values.randrange(8)}"
+                if key in current and values.random() < 0.25:
+                    await bucket.delete(key)
+                    del current[key]
+                else:
+                    current[key] = await bucket.put(key, str(number).encode())
+                if number % 15 == 7:
+                    last = await client.jetstream().stream("KV_b")
+                    info = await last.info()
+                    assert info.state.last_time is not None
+                    # Between this change and the next one.
+                    at = info.state.last_time.timestamp() + 0.002
+                    states.append((_iso(at), dict(current)))
+                    await _until(at)
+            for then, state in states:
+                answer = await ask_in_loop(url, f"api/kv/b/keys?time={then}")
+                assert answer.status == 200, answer.body
+                shown = {row["key"]: row["revision"] for row in answer.json["rows"]}
+                assert shown == state
+                for key in state:
+                    entry = (await ask_in_loop(url, f"api/kv/b/entry?key={key}&time={then}")).json
+                    assert entry["at"] == state[key]
+
+
+def _iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
+
+
+async def _until(at: float) -> None:
+    await asyncio.sleep(max(at + 0.004 - time.time(), 0))
+
+
+def test_a_blocking_server_has_the_dashboard_too() -> None:
+    with jetspark.sync.Server(dashboard=True) as server:
+        answer = ask(server.monitor_url + "/dashboard/", "api/overview")
+        assert answer.status == 200
+        assert answer.json["sample"]["connected"]
+    with pytest.raises(ValueError, match="monitor_token"):
+        jetspark.Server(dashboard=True, host="0.0.0.0", http_port=-1)
+
+
+async def test_a_batch_in_flight_is_listed_until_it_ends() -> None:
+    async with jetspark.Server(dashboard=True) as server, await server.connect() as client:
+        url = server.monitor_url + "/dashboard/"
+        await client.jetstream().create_stream("B", subjects=["b"], allow_atomic=True)
+        for number in ("1", "2", "3"):
+            headers = {"Nats-Batch-Id": "one", "Nats-Batch-Sequence": number}
+            client.publish("b", b"x", headers=headers)
+        await client.flush()
+        found = (await ask_in_loop(url, "api/batches")).json
+        assert [
+            (row["stream"], row["kind"], row["id"], row["messages"]) for row in found["rows"]
+        ] == [("B", "atomic", "one", 3)]
+        assert found["total"] == 1
+        last = {"Nats-Batch-Id": "one", "Nats-Batch-Sequence": "4", "Nats-Batch-Commit": "1"}
+        await client.request("b", b"x", headers=last)
+        assert (await ask_in_loop(url, "api/batches")).json == {"rows": [], "total": 0}
+
+
+async def test_viewers_share_one_poller_and_leave_nothing_after_them() -> None:
+    async with jetspark.Server(dashboard=True) as server:
+        address = urlsplit(server.monitor_url)
+        viewers = []
+        for _ in range(20):
+            reader, writer = await asyncio.open_connection(address.hostname, address.port)
+            writer.write(b"GET /dashboard/api/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            viewers.append((reader, writer))
+        samples = [await _sample(reader) for reader, _ in viewers]
+        # All got the same one.
+        assert len({sample["time"] for sample in samples}) == 1
+        for _, writer in viewers:
+            writer.close()
+        # The end of the server waits for no viewer.
+    assert [each for each in asyncio.all_tasks() if "event_texts" in repr(each)] == []
+
+
+async def _sample(reader: asyncio.StreamReader) -> Any:
+    async with asyncio.timeout(20):
+        while not (line := await reader.readline()).startswith(b"data: "):
+            pass
+    return json.loads(line.removeprefix(b"data: "))

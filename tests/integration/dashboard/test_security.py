@@ -1,0 +1,246 @@
+"""Who may ask the dashboard, and what a read-only one can be made to do: nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.dashboards import Site, apart, ask, embedded
+from tests.support.shop import fill_shop
+
+import jetspark
+from jetspark.dashboard.api.writes import SECRET_HEADER
+from jetspark.dashboard.app import Dashboard
+from jetspark.dashboard.deployment import Deployment, Target
+from jetspark.dashboard.monitoring import Monitoring
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+VALUES = {"stream": "ORDERS", "seq": "3", "consumer": "billing", "bucket": "settings"}
+QUERY = "?key=prices.eu&name=2026/october.pdf&seq=5&limit=5&filter=orders.>"
+TOKEN = "s3cret"
+PASSWORD = {"authorization": f"Bearer {TOKEN}"}
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with embedded(tmp_path_factory.mktemp("shop")) as site:
+        apart(fill_shop(site.server))
+        yield site
+
+
+@pytest.fixture(scope="module")
+def writable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    flags = ("--dashboard-write", "--jetspark", f"monitor_token={TOKEN}")
+    with embedded(tmp_path_factory.mktemp("writable"), *flags) as site:
+        apart(fill_shop(site.server))
+        yield site
+
+
+def every_path() -> list[str]:
+    """Every address of a dashboard that may write, with values that exist."""
+
+    def nowhere() -> Target:
+        raise AssertionError("not opened")
+
+    dashboard = Dashboard(Deployment(nowhere), Monitoring(lambda: None), is_writable=True)
+    paths = [route.path for route in dashboard.routes]
+    return [path.format(**VALUES).lstrip("/") for path in paths]
+
+
+async def contents(url: str) -> Any:
+    """Everything that a change would change: streams, their consumers and messages."""
+    found: dict[str, object] = {}
+    async with await jetspark.connect(url) as client:
+        stream = client.jetstream()
+        async for info in stream.streams():
+            handle = await stream.stream(info.config.name)
+            consumers = {
+                one.name: (one.delivered, one.ack_floor, one.num_ack_pending, one.paused)
+                async for one in handle.consumers()
+            }
+            found[info.config.name] = (str(info.config), str(info.state), consumers)
+    return found
+
+
+BODY = {
+    "subject": "orders.de.test", "data": "x", "headers": [], "mode": "stored",
+    "bucket": "settings",
+    "key": "prices.eu", "revision": 8, "stream": "ORDERS", "seq": 3, "confirm": "ORDERS",
+    "consumer": "billing", "seconds": 60,
+}  # fmt: skip
+
+
+def test_a_read_only_dashboard_changes_nothing_whatever_it_is_asked(shop: Site) -> None:
+    before = apart(contents(shop.server))
+    secret = ask(shop.url, "api/session").json["secret"]
+    assert secret == ""
+    paths = every_path()
+    assert {"api/publish", "api/purge", "api/kv-put", "api/streams/ORDERS"} <= set(paths)
+    statuses = set()
+    for path in paths:
+        for method in METHODS:
+            if path in {"api/live", "api/streams/ORDERS/tail"} and method in {"GET", "HEAD"}:
+                continue  # they do not end
+            body = BODY if method in {"POST", "PUT", "PATCH", "DELETE"} else None
+            headers = {SECRET_HEADER: secret, "origin": "http://" + shop.url.split("/")[2]}
+            answer = ask(shop.url, path + QUERY, method, body, headers)
+            statuses.add(answer.status)
+            if body is not None:
+                assert answer.status in {404, 405}, (method, path)
+            assert answer.status < 500, (method, path, answer.body)
+    assert statuses <= {200, 400, 404, 405}
+    assert apart(contents(shop.server)) == before
+
+
+def test_every_answer_has_the_headers_that_protect_it(shop: Site) -> None:
+    for path in ("", "app.js", "style.css", "api/session", "api/nothing", "api/streams/NONE"):
+        headers = ask(shop.url, path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self';" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "access-control-allow-origin" not in headers
+    assert ask(shop.url, "api/session").headers["cache-control"] == "no-store"
+
+
+def test_a_name_that_resolves_to_this_machine_is_no_entrance(shop: Site) -> None:
+    assert ask(shop.url, "api/streams", headers={"host": "evil.example"}).status == 403
+    assert ask(shop.url, "", headers={"host": "evil.example"}).status == 403
+    assert ask(shop.url, "api/streams", headers={"host": "localhost"}).status == 200
+
+
+def test_without_the_password_nothing_is_served(writable: Site) -> None:
+    for path in every_path():
+        for method in ("GET", "POST"):
+            assert (
+                ask(writable.url, path, method, BODY if method == "POST" else None).status == 401
+            )
+    wrong = {"authorization": "Bearer guess"}
+    assert ask(writable.url, "api/session", headers=wrong).status == 401
+    assert ask(writable.url, "api/session", headers=PASSWORD).status == 200
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param({SECRET_HEADER: ""}, id="no secret"),
+        pytest.param({SECRET_HEADER: "guess"}, id="another secret"),
+        pytest.param({"origin": "http://evil.example"}, id="another origin"),
+        pytest.param({"origin": "null"}, id="a sandboxed page"),
+        pytest.param({"sec-fetch-site": "cross-site"}, id="another site"),
+        pytest.param({"content-type": "text/plain"}, id="a form"),
+    ],
+)
+def test_a_page_of_another_site_changes_nothing(writable: Site, broken: dict[str, str]) -> None:
+    secret = ask(writable.url, "api/session", headers=PASSWORD).json["secret"]
+    good = {**PASSWORD, SECRET_HEADER: secret, "content-type": "application/json"}
+    before = ask(writable.url, "api/streams/ORDERS", headers=PASSWORD).json["info"]["state"]
+    for path in (
+        "api/publish",
+        "api/kv-put",
+        "api/purge",
+        "api/message-delete",
+        "api/pause",
+        "api/kv-delete",
+    ):
+        answer = ask(writable.url, path, "POST", BODY, {**good, **broken})
+        assert answer.status in {400, 403}, (path, answer.body)
+    after = ask(writable.url, "api/streams/ORDERS", headers=PASSWORD).json["info"]["state"]
+    assert after == before
+    assert ask(writable.url, "api/publish", "POST", BODY, good).status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "text"),
+    [
+        ("publish", {"subject": 7}, "subject: expected a text"),
+        ("publish", {"subject": "a b", "data": ""}, "a b"),
+        ("publish", {"subject": "orders.x", "headers": {"a": 1}}, "headers: expected a list"),
+        ("publish", {"subject": "orders.x", "data64": "?"}, "data64"),
+        ("purge", {"stream": "ORDERS", "confirm": "x"}, "to confirm"),
+        ("purge", {"stream": "a.b", "confirm": "a.b"}, "cannot be the name"),
+        ("kv-put", {"bucket": "settings", "key": "a", "revision": -1, "data": ""}, "not negative"),
+        ("kv-delete", {"bucket": "settings", "key": ">", "revision": 1}, "is no key"),
+        ("pause", {"stream": "ORDERS", "consumer": "billing", "seconds": True}, "seconds"),
+        ("message-delete", {"stream": "ORDERS", "seq": 2**70}, "seq"),
+    ],
+)
+def test_a_bad_change_says_what_is_wrong(
+    writable: Site, path: str, body: dict[str, object], text: str
+) -> None:
+    secret = ask(writable.url, "api/session", headers=PASSWORD).json["secret"]
+    answer = ask(writable.url, f"api/{path}", "POST", body, {**PASSWORD, SECRET_HEADER: secret})
+    assert answer.status == 400
+    assert text in answer.json["error"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "text"),
+    [
+        ("streams/a.b", 400, "cannot be the name of a stream"),
+        ("streams/NONE", 404, "stream not found"),
+        ("streams/ORDERS/messages?limit=0", 400, "expected 1 to 200 rows"),
+        ("streams/ORDERS/messages?limit=100000", 400, "expected 1 to 200 rows"),
+        ("streams/ORDERS/messages?from=-1", 400, "from='-1'"),
+        ("streams/ORDERS/messages?from=99999999999999999999", 400, "expected a number"),
+        ("streams/ORDERS/messages?filter=a..b", 400, "is no subject"),
+        ("streams/ORDERS/messages?time=yesterday", 400, "is no time"),
+        ("streams/ORDERS/messages/9999", 404, "no message in stream"),
+        ("streams/ORDERS/consumers/none", 404, "consumer not found"),
+        ("kv/none/keys", 404, "stream not found"),
+        ("kv/settings/entry?key=a..b", 400, "is no key"),
+        ("kv/settings/keys?q=a.>.b", 400, "is no pattern"),
+        ("objects/reports/download?name=none", 404, "no message in stream"),
+        ("connections?sort=size", 400, "expected one of"),
+        ("streams?q=" + "x" * 2000, 400, "longer than"),
+    ],
+)
+def test_a_bad_question_says_what_is_wrong(shop: Site, path: str, status: int, text: str) -> None:
+    answer = ask(shop.url, f"api/{path}")
+    assert (answer.status, text in answer.json["error"]) == (status, True), answer.body
+
+
+USERS = "authorization { users = [ {user: a, password: b} ] }"
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        ("jetspark { dashboard { writable: true } }", "needs 'jetspark.monitor_token'"),
+        (
+            'http: "0.0.0.0:8222"\njetspark { dashboard: true }',
+            "every machine that reaches 0.0.0.0",
+        ),
+        (
+            f"{USERS}\njetspark {{ dashboard: true }}",
+            "name the one that the dashboard connects as",
+        ),
+        (f"{USERS}\njetspark {{ dashboard {{ user: z }} }}", "'z' is not one of the users"),
+    ],
+)
+def test_a_dashboard_that_would_be_open_to_others_is_refused(
+    tmp_path: Path, config: str, text: str
+) -> None:
+    path = tmp_path / "server.conf"
+    path.write_text(f"host: 127.0.0.1\nport: -1\n{config}\n")
+    with pytest.raises(Exception, match=text):
+        jetspark.Server(config=path)
+
+
+def test_the_dashboard_connects_as_the_configured_user(tmp_path: Path) -> None:
+    path = tmp_path / "server.conf"
+    path.write_text(
+        """
+        authorization { users [ {user: ops, password: one}, {user: app, password: two} ] }
+        jetspark { dashboard { user: ops } }
+        """
+    )
+    with embedded(tmp_path / "store", "-c", str(path)) as site:
+        found = ask(site.url, "api/overview").json["sample"]
+        assert found["connected"], found
+        rows = ask(site.url, "api/connections").json["rows"]
+        assert [row["authorized_user"] for row in rows] == ["ops"]

@@ -6,6 +6,8 @@
 Importing this package does not import pyspark: that happens on first use.
 """
 
+from jetspark.spark.batches.file_table import file_table
+from jetspark.spark.batches.once import Batch, exactly_once
 from jetspark.spark.columns import encode_headers, parse_headers, with_msg_id
 from jetspark.spark.observing import described, observed
 from jetspark.spark.payloads.decode import decode_avro, decode_json, decode_msgpack
@@ -18,6 +20,7 @@ from jetspark.spark.starting import wait_for_source
 from jetspark.spark.stream.sink.foreach_batch import foreach_batch_writer
 
 __all__ = [
+    "Batch",
     "SourceLag",
     "configure",
     "connection_options",
@@ -29,6 +32,8 @@ __all__ = [
     "encode_headers",
     "encode_json",
     "encode_msgpack",
+    "exactly_once",
+    "file_table",
     "foreach_batch_writer",
     "lag",
     "observed",

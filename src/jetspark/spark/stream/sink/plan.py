@@ -4,7 +4,6 @@ A guarantee that the options, the columns or the stream cannot provide is refuse
 line.
 """
 
-import logging
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -14,18 +13,11 @@ import msgspec
 
 from jetspark import sync
 from jetspark.api.enums import PersistMode, Retention
-from jetspark.client.jetstream.kv.config import KeyValueConfig, stream_name
 from jetspark.client.models.base import to_wire
 from jetspark.client.models.stream import StreamConfig
-from jetspark.errors import (
-    BucketExists,
-    ConnectFailed,
-    ConnectionClosed,
-    Error,
-    StreamNotFound,
-)
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.stream.options import FORMAT_NAME
+from jetspark.spark.stream.sink.ledger_bucket import LedgerUnusable, ensure_ledger
 from jetspark.spark.stream.sink.options import (
     LEDGER_BUCKET,
     Delivery,
@@ -43,8 +35,6 @@ from jetspark.units import format_duration
 # shorter duplicate window does not provide the guarantee.
 MIN_DUPLICATE_WINDOW_NS: Final = 60 * 1_000_000_000
 
-
-_log = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 
@@ -147,56 +137,14 @@ def choose_ledger(options: SinkOptions, delivery: Delivery, id_source: IdSource 
 def _find_ledger(jetstream: sync.JetStream, plan: SinkPlan, replicas: int) -> None:
     """Ensure that the ledger exists; the default one is created."""
     bucket = plan.ledger_bucket
-    ways = (
-        f"create the bucket {bucket!r} (history 1, no ttl), name another with ledgerBucket, give "
-        "the rows their own column 'msg_id' (with_msg_id), or set delivery at-least-once"
-    )
     try:
-        config = jetstream.stream(stream_name(bucket)).cached_info.config
-    except StreamNotFound:
-        if plan.options.ledger_bucket:
-            raise _refused(f"bucket {bucket!r} for the ledger does not exist: {ways}") from None
-    except (ConnectionClosed, ConnectFailed):
-        raise
-    except Error as error:
+        ensure_ledger(jetstream, bucket, named=bool(plan.options.ledger_bucket), replicas=replicas)
+    except LedgerUnusable as error:
         raise _refused(
-            f"the ledger of exactly-once writes cannot be read ({error}): {ways}"
+            f"{error}: create the bucket {bucket!r} (history 1, no ttl), name another with "
+            "ledgerBucket, give the rows their own column 'msg_id' (with_msg_id), or set delivery "
+            "at-least-once"
         ) from None
-    else:
-        problem = _ledger_problem(config)
-        if problem:
-            raise _refused(f"the bucket {bucket!r} cannot be the ledger: it {problem}: {ways}")
-        return
-    wanted = KeyValueConfig(
-        bucket=bucket,
-        description="epochs that jetspark's Spark sinks have committed",
-        replicas=replicas,
-    )
-    try:
-        jetstream.create_key_value(wanted)
-    except BucketExists:
-        return  # created concurrently by another query
-    except (ConnectionClosed, ConnectFailed):
-        raise
-    except Error as error:
-        raise _refused(
-            f"the ledger of exactly-once writes cannot be created ({error}): {ways}"
-        ) from None
-    _log.info("created the bucket %r for the ledger of exactly-once writes", bucket)
-
-
-def _ledger_problem(config: StreamConfig) -> str:
-    """Return why a bucket cannot be the ledger; empty if it can."""
-    if config.max_msgs_per_subject < 1:
-        return "is a stream that keeps every message, not a key-value bucket"
-    if config.max_age:
-        return (
-            f"has a ttl of {format_duration(to_wire(config).max_age)}, after which commits are "
-            "forgotten, so rows would be stored twice"
-        )
-    if config.mirror is not None:
-        return f"is a mirror of {config.mirror.name!r}, which may lag"
-    return ""
 
 
 def decide_delivery(

@@ -110,7 +110,7 @@ def _plan(
             stream=name,
             stream_subjects=info.config.subjects,
             transformed=info.config.subject_transform is not None,
-            mode=choose_mode(options, info.config),
+            mode=choose_mode(options, info.config, columns),
             delivery=delivery,
             id_source=id_source,
             # Spark plans each epoch, and each batch, once.
@@ -252,11 +252,15 @@ def _decide_atomic(
     return delivery, None
 
 
-def choose_mode(options: SinkOptions, config: StreamConfig) -> PublishMode:
+def choose_mode(
+    options: SinkOptions, config: StreamConfig, columns: frozenset[str] = frozenset()
+) -> PublishMode:
     """Return how to publish; ``auto`` is fast ingest if the stream supports it."""
     if options.publish_mode is not PublishMode.AUTO:
         return options.publish_mode
-    return PublishMode.FAST if config.allow_batched else PublishMode.ASYNC
+    # A schedule that the server refuses would end a fast batch without naming the reason.
+    fast = config.allow_batched and "schedule" not in columns
+    return PublishMode.FAST if fast else PublishMode.ASYNC
 
 
 def check_stream(plan: SinkPlan, config: StreamConfig, columns: frozenset[str]) -> None:
@@ -283,6 +287,15 @@ def _cannot_take(plan: SinkPlan, config: StreamConfig, columns: frozenset[str]) 
         yield "has persist_mode async, which does not support atomic batches"
     if "ttl" in columns and not config.allow_msg_ttl:
         yield "has allow_msg_ttl disabled, which the column 'ttl' requires"
+    if "schedule" in columns:
+        if not config.allow_msg_schedules:
+            yield "has allow_msg_schedules disabled, which the column 'schedule' requires"
+        if plan.delivery is Delivery.EXACTLY_ONCE and plan.id_source is not IdSource.COLUMN:
+            yield (
+                "removes a schedule once it has fired, or when another of its subject arrives, so "
+                "that a replay would not find its row: give rows with a schedule a column "
+                "'msg_id', or choose at-least-once"
+            )
     if plan.overwrite_below and config.deny_purge:
         yield "has deny_purge, so it cannot be overwritten"
     subject = plan.options.subject

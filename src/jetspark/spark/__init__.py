@@ -9,6 +9,8 @@ Importing this package does not import pyspark: that happens on first use.
 from jetspark.spark.batches.file_table import file_table
 from jetspark.spark.batches.once import Batch, exactly_once
 from jetspark.spark.columns import encode_headers, parse_headers, with_msg_id
+from jetspark.spark.kv.lookup import kv_lookup
+from jetspark.spark.kv.merge import MergeReport, kv_merge
 from jetspark.spark.observing import described, observed
 from jetspark.spark.payloads.decode import decode_avro, decode_json, decode_msgpack
 from jetspark.spark.payloads.encode import encode_avro, encode_json, encode_msgpack
@@ -21,6 +23,7 @@ from jetspark.spark.stream.sink.foreach_batch import foreach_batch_writer
 
 __all__ = [
     "Batch",
+    "MergeReport",
     "SourceLag",
     "configure",
     "connection_options",
@@ -35,6 +38,8 @@ __all__ = [
     "exactly_once",
     "file_table",
     "foreach_batch_writer",
+    "kv_lookup",
+    "kv_merge",
     "lag",
     "observed",
     "parse_headers",

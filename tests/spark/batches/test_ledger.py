@@ -14,8 +14,8 @@ FIRST = Query("q1", "r1")
 RESTARTED = Query("q1", "r2")
 
 
-def _ledger(url: str, name: str, bucket: str = "BATCHES") -> BatchLedger:
-    return BatchLedger(Connection(servers=(url,)), bucket, name, named=bucket != "BATCHES")
+def _ledger(url: str, name: str, bucket: str = "") -> BatchLedger:
+    return BatchLedger(Connection(servers=(url,)), bucket, name)
 
 
 def test_a_micro_batch_is_written_until_it_is_committed(url: str) -> None:
@@ -78,7 +78,7 @@ def test_what_would_lose_rows_silently_is_refused(url: str, jetstream: sync.JetS
     with pytest.raises(WriteRefused, match="give each sink a name of its own"):
         ledger.begin(2, FIRST, committed_here=False)
     assert ledger.begin(2, FIRST, committed_here=True) is None
-    jetstream.key_value("BATCHES").put("batches/refused", b"mine")
+    jetstream.key_value("jetspark_ledger").put("batches/refused", b"mine")
     with pytest.raises(WriteRefused, match="is not an entry of exactly_once"):
         ledger.committed()
 

@@ -6,7 +6,7 @@ commits.
 """
 
 import secrets
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
 
@@ -24,7 +24,11 @@ from jetspark.spark.stream.sink.ledger import (
     replace_value,
 )
 from jetspark.spark.stream.sink.ledger_bucket import LedgerUnusable, ensure_ledger
+from jetspark.spark.stream.sink.options import LEDGER_BUCKET
 from jetspark.spark.stream.sink.plan import WriteRefused
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # Before the name in a key. The ledger of a stream ends with the name of the stream, which has no
 # slash, so that the two are never the same.
@@ -57,6 +61,17 @@ class Query(NamedTuple):
     """Another for each start."""
 
 
+def query_of(spark: "SparkSession") -> Query:
+    """Return Spark's names of the query in whose ``foreachBatch`` this runs."""
+    context = getattr(cast("Any", spark), "_sc", None)
+    if context is None:
+        return Query("", "")  # Spark Connect
+    return Query(
+        context.getLocalProperty("sql.streaming.queryId") or "",
+        context.getLocalProperty("spark.jobGroup.id") or "",
+    )
+
+
 class Begun(NamedTuple):
     """A micro-batch that is about to be written."""
 
@@ -65,13 +80,13 @@ class Begun(NamedTuple):
 
 
 class BatchLedger:
-    """The entry of one sink."""
+    """The entry of one sink; ``bucket`` empty: the default one, created if missing."""
 
-    def __init__(self, connection: Connection, bucket: str, name: str, *, named: bool) -> None:
+    def __init__(self, connection: Connection, bucket: str, name: str) -> None:
         self._connection = connection
-        self._bucket = bucket
+        self._bucket = bucket or LEDGER_BUCKET
+        self._named = bool(bucket)
         self._name = name
-        self._named = named
         self._key = _KIND + ledger_key(name)
         self._checked = False
 

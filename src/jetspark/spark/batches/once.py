@@ -2,16 +2,17 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
-from jetspark.spark.batches.ledger import BatchLedger, Begun, Query
 from jetspark.spark.connection_settings import CONNECTION_OPTIONS, Connection, parse_connection
+from jetspark.spark.needs import needs_spark
 from jetspark.spark.option_reader import OptionReader, Use
-from jetspark.spark.stream.sink.options import LEDGER_BUCKET
 from jetspark.subjects.tokens import bucket_name_problem
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
+
+    from jetspark.spark.batches.ledger import BatchLedger, Begun, Query
 
 _log = logging.getLogger(__name__)
 
@@ -23,7 +24,7 @@ _OPTIONS: Final[Mapping[Use, tuple[str, ...]]] = {
 class Batch:
     """A micro-batch that is being written."""
 
-    def __init__(self, name: str, begun: Begun, ledger: BatchLedger, query: Query) -> None:
+    def __init__(self, name: str, begun: "Begun", ledger: "BatchLedger", query: "Query") -> None:
         self.name: Final = name
         """The name of the writer."""
         self.id: Final = begun.entry.begun
@@ -49,7 +50,7 @@ Undo = Callable[[Batch], None]
 class ExactlyOnce:
     """Writes the micro-batches of one query to one sink, each once. Called by ``foreachBatch``."""
 
-    def __init__(self, name: str, write: Write, undo: Undo | None, ledger: BatchLedger) -> None:
+    def __init__(self, name: str, write: Write, undo: Undo | None, ledger: "BatchLedger") -> None:
         self._name = name
         self._write = write
         self._undo = undo
@@ -58,6 +59,8 @@ class ExactlyOnce:
 
     def __call__(self, rows: "DataFrame", batch_id: int) -> None:
         """Write a micro-batch, unless the ledger has it as committed."""
+        from jetspark.spark.batches.ledger import query_of
+
         query = query_of(rows.sparkSession)
         begun = self._ledger.begin(batch_id, query, committed_here=self._committed == batch_id)
         if begun is None:
@@ -88,18 +91,21 @@ def exactly_once(
     it.
     ``options`` are the connection options, and ``ledgerBucket``.
     """
+    with needs_spark():
+        from jetspark.spark.batches.ledger import BatchLedger
+
     if not name or not name.isprintable():
         raise ValueError(f"exactly_once needs a name of printable characters, not {name!r}")
-    connection, bucket, named = _parse(options)
-    return ExactlyOnce(name, write, undo, BatchLedger(connection, bucket, name, named=named))
+    connection, bucket = _parse(options)
+    return ExactlyOnce(name, write, undo, BatchLedger(connection, bucket, name))
 
 
-def _parse(options: Mapping[str, str]) -> tuple[Connection, str, bool]:
+def _parse(options: Mapping[str, str]) -> tuple[Connection, str]:
     reader = OptionReader("exactly_once", options, Use.WRITE_STREAM, _OPTIONS)
     connection = parse_connection(reader)
-    bucket = reader.take("ledgerBucket", _bucket, LEDGER_BUCKET)
+    bucket = reader.take("ledgerBucket", _bucket, "")
     reader.finish()
-    return connection, bucket, reader.has("ledgerBucket")
+    return connection, bucket
 
 
 def _bucket(text: str) -> str:
@@ -107,14 +113,3 @@ def _bucket(text: str) -> str:
     if problem is not None:
         raise ValueError(f"{text!r} is not a bucket name: {problem}")
     return text
-
-
-def query_of(spark: "SparkSession") -> Query:
-    """Return Spark's names of the query in whose ``foreachBatch`` this runs."""
-    context = getattr(cast("Any", spark), "_sc", None)
-    if context is None:
-        return Query("", "")  # Spark Connect
-    return Query(
-        context.getLocalProperty("sql.streaming.queryId") or "",
-        context.getLocalProperty("spark.jobGroup.id") or "",
-    )

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import IO
 
 import msgspec
 import pyarrow as pa
@@ -18,6 +17,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from jetspark.spark.option_reader import shortened
+from jetspark.spark.spool import Spool
 from jetspark.spark.stream.sink.options import SinkOptions
 from jetspark.spark.stream.sink.plan import plan_write
 from jetspark.spark.stream.sink.rows import STREAM_COLUMN, RowRefused, column_name
@@ -51,7 +51,7 @@ class RoutedRowWriter:
         """Publish the rows of one task. Runs in a worker."""
         with ExitStack() as stack:
             files = [stack.enter_context(tempfile.TemporaryFile()) for _ in self._streams]
-            spools = [_Spool(file) for file in files]
+            spools = [Spool(file) for file in files]
             for batch in batches:
                 self._split(batch, spools)
             # A stream without rows, too: whether it has any is decided by all tasks together.
@@ -62,7 +62,7 @@ class RoutedRowWriter:
                 ]
             )
 
-    def _split(self, batch: pa.RecordBatch, spools: "Sequence[_Spool]") -> None:
+    def _split(self, batch: pa.RecordBatch, spools: "Sequence[Spool]") -> None:
         column = batch.column(self._at)
         rest = batch.remove_column(self._at)
         left = batch.num_rows
@@ -92,29 +92,6 @@ class RoutedRowWriter:
         done = [message for message in messages if isinstance(message, RoutedCommit)]
         for number, writer in enumerate(self._writers):
             writer.commit([message.commits[number] for message in done])
-
-
-class _Spool:
-    """The rows of one stream in a task, in a file without a name."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._writer: pa.RecordBatchStreamWriter | None = None
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Append rows."""
-        if self._writer is None:
-            self._writer = pa.ipc.new_stream(self._file, batch.schema)
-        self._writer.write_batch(batch)
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield everything that was appended, in order."""
-        if self._writer is None:
-            return
-        self._writer.close()
-        self._file.seek(0)
-        with pa.ipc.open_stream(self._file) as reader:
-            yield from reader
 
 
 def plan_routed_write(

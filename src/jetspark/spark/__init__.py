@@ -20,6 +20,7 @@ from jetspark.spark.refreshing import refresh
 from jetspark.spark.session import configure, register, session
 from jetspark.spark.starting import wait_for_source
 from jetspark.spark.stream.sink.foreach_batch import foreach_batch_writer
+from jetspark.spark.tables import register_tables
 
 __all__ = [
     "Batch",
@@ -46,6 +47,7 @@ __all__ = [
     "progress_report",
     "refresh",
     "register",
+    "register_tables",
     "session",
     "wait_for_source",
     "watch",

@@ -9,6 +9,7 @@ Importing this package does not import pyspark: that happens on first use.
 from jetspark.spark.batches.file_table import file_table
 from jetspark.spark.batches.once import Batch, exactly_once
 from jetspark.spark.columns import encode_headers, parse_headers, with_msg_id
+from jetspark.spark.expectations import Expected, expect
 from jetspark.spark.kv.lookup import kv_lookup
 from jetspark.spark.kv.merge import MergeReport, kv_merge
 from jetspark.spark.observing import described, observed
@@ -24,6 +25,7 @@ from jetspark.spark.tables import register_tables
 
 __all__ = [
     "Batch",
+    "Expected",
     "MergeReport",
     "SourceLag",
     "configure",
@@ -37,6 +39,7 @@ __all__ = [
     "encode_json",
     "encode_msgpack",
     "exactly_once",
+    "expect",
     "file_table",
     "foreach_batch_writer",
     "kv_lookup",

@@ -442,7 +442,8 @@ def test_changes_come_with_the_revision_before_them_as_far_as_it_is_kept(
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadAllAvailable())
     parts = reader.partitions(start, end)
-    rows = [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
+    batches: Any = [batch for part in parts for batch in reader.read(part)]
+    rows = [row for batch in batches for row in batch.to_pylist()]
 
     kept = {seq for one in stream.scan() for seq in one.sequences}
     assert len(rows) == len(kept)

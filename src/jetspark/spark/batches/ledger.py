@@ -72,7 +72,7 @@ def query_of(spark: "SparkSession") -> Query:
     )
 
 
-class Begun(NamedTuple):
+class RegisteredRun(NamedTuple):
     """A micro-batch that is about to be written."""
 
     entry: BatchEntry
@@ -101,7 +101,7 @@ class BatchLedger:
         found = with_retries(self._connection, self._read)
         return None if found is None or found.entry.committed < 0 else found.entry.committed
 
-    def begin(self, batch: int, query: Query, *, committed_here: bool) -> Begun | None:
+    def begin(self, batch: int, query: Query, *, committed_here: bool) -> RegisteredRun | None:
         """Register a run of a micro-batch; None: it is committed and must not be written again.
 
         ``committed_here``: the same writer has committed it.
@@ -133,13 +133,13 @@ class BatchLedger:
             except EntryChanged:
                 continue  # another run, or this same update, sent twice
 
-    def check(self, begun: Begun) -> None:
+    def check(self, begun: RegisteredRun) -> None:
         """Raise ``Superseded`` if a later run has taken over."""
         found = with_retries(self._connection, self._read)
         if found is None or found.entry.token != begun.entry.token:
             raise self._superseded(begun)
 
-    def commit(self, begun: Begun, query: Query) -> None:
+    def commit(self, begun: RegisteredRun, query: Query) -> None:
         """Record that a micro-batch is written; raises ``Superseded`` if another run has it."""
         entry = msgspec.structs.replace(
             begun.entry, committed=begun.entry.begun, runs=0, spark_run=query.run
@@ -168,9 +168,9 @@ class BatchLedger:
             ) from None
         self._checked = True
 
-    def _read(self, client: sync.Client) -> Begun | None:
+    def _read(self, client: sync.Client) -> RegisteredRun | None:
         message = last_put(jetstream_of(client, self._connection), self._bucket, self._key)
-        return Begun(self._decoded(message), message.seq) if message is not None else None
+        return RegisteredRun(self._decoded(message), message.seq) if message is not None else None
 
     def _decoded(self, message: StreamMessage) -> BatchEntry:
         try:
@@ -223,7 +223,7 @@ class BatchLedger:
                 "each sink a name of its own"
             )
 
-    def _superseded(self, begun: Begun) -> Superseded:
+    def _superseded(self, begun: RegisteredRun) -> Superseded:
         return Superseded(
             f"micro-batch {begun.entry.begun} of {self._name!r}: {self.place} names a later run, "
             "or was deleted: another run of the same query has taken over, so this one stops. A "

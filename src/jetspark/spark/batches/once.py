@@ -12,7 +12,7 @@ from jetspark.subjects.tokens import bucket_name_problem
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from jetspark.spark.batches.ledger import BatchLedger, Begun, Query
+    from jetspark.spark.batches.ledger import BatchLedger, Query, RegisteredRun
 
 _log = logging.getLogger(__name__)
 
@@ -24,7 +24,9 @@ _OPTIONS: Final[Mapping[Use, tuple[str, ...]]] = {
 class Batch:
     """A micro-batch that is being written."""
 
-    def __init__(self, name: str, begun: "Begun", ledger: "BatchLedger", query: "Query") -> None:
+    def __init__(
+        self, name: str, begun: "RegisteredRun", ledger: "BatchLedger", query: "Query"
+    ) -> None:
         self.name: Final = name
         """The name of the writer."""
         self.id: Final = begun.entry.begun

@@ -73,7 +73,7 @@ def checked(seq):
 
 @dp.table(comment="It's checked.")
 def copies():
-    rows = expect(spark.readStream.table("numbers"), {{"early": "seq <= 20"}}).valid
+    rows = expect(spark.readStream.table("numbers"), {{"wanted": "seq != 21"}}).valid
     return rows.select(checked("seq").alias("seq"))
 """
 SQL = """
@@ -138,7 +138,7 @@ class Watched:
     def violations(self, flow: str) -> int:
         told = [one for one in self.events if isinstance(one, FlowProgress)]
         counts = [one.observed.get("expectations", {}) for one in told if one.flow == flow]
-        return sum(one.get("early") or 0 for one in counts)
+        return sum(one.get("wanted") or 0 for one in counts)
 
     def failures(self) -> list[FlowFailed]:
         return [one for one in self.events if isinstance(one, FlowFailed)]

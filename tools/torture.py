@@ -37,6 +37,7 @@ from tests.campaigns.replica_histories import replica_histories  # noqa: E402
 from tests.campaigns.rights import Campaign as Rights  # noqa: E402
 from tests.campaigns.spark.archive import STANDALONE, install  # noqa: E402
 from tests.campaigns.spark.archive import campaign as run_spark_archive  # noqa: E402
+from tests.campaigns.spark.batch_kills import campaign as run_spark_batch_kills  # noqa: E402
 from tests.campaigns.spark.connect import connect_server, copy_stream, standalone  # noqa: E402
 from tests.campaigns.spark.demo import run_demo  # noqa: E402
 from tests.campaigns.spark.kills import campaign as run_spark_kills  # noqa: E402
@@ -346,6 +347,15 @@ def spark_kills(deadline: float, seed: int) -> str:
         )
 
 
+def spark_batch_kills(deadline: float, _seed: int) -> str:
+    """SIGKILL of a driver between any two steps of an exactly-once write to a table of files."""
+    with (
+        tempfile.TemporaryDirectory(dir=Path.cwd()) as folder,
+        sync.Server(store_dir=f"{folder}/store") as server,
+    ):
+        return run_spark_batch_kills(server.client_url, Path(folder), deadline=deadline)
+
+
 def spark_replays(deadline: float, seed: int) -> str:
     """Runs of epochs in random layouts that die, overlap and are repeated: rows are exact."""
     return run_spark_replays(deadline, seed)
@@ -448,6 +458,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     endings,
     through_replica,
     spark_kills,
+    spark_batch_kills,
     spark_replays,
     spark_restarts,
     spark_archive,

@@ -6,7 +6,12 @@
 Importing this package does not import pyspark: that happens on first use.
 """
 
+from jetspark.spark.batches.file_table import file_table
+from jetspark.spark.batches.once import Batch, exactly_once
 from jetspark.spark.columns import encode_headers, parse_headers, with_msg_id
+from jetspark.spark.expectations import Expected, expect
+from jetspark.spark.kv.lookup import kv_lookup
+from jetspark.spark.kv.merge import MergeReport, kv_merge
 from jetspark.spark.observing import described, observed
 from jetspark.spark.payloads.decode import decode_avro, decode_json, decode_msgpack
 from jetspark.spark.payloads.encode import encode_avro, encode_json, encode_msgpack
@@ -16,8 +21,12 @@ from jetspark.spark.refreshing import refresh
 from jetspark.spark.session import configure, register, session
 from jetspark.spark.starting import wait_for_source
 from jetspark.spark.stream.sink.foreach_batch import foreach_batch_writer
+from jetspark.spark.tables import register_tables
 
 __all__ = [
+    "Batch",
+    "Expected",
+    "MergeReport",
     "SourceLag",
     "configure",
     "connection_options",
@@ -29,13 +38,19 @@ __all__ = [
     "encode_headers",
     "encode_json",
     "encode_msgpack",
+    "exactly_once",
+    "expect",
+    "file_table",
     "foreach_batch_writer",
+    "kv_lookup",
+    "kv_merge",
     "lag",
     "observed",
     "parse_headers",
     "progress_report",
     "refresh",
     "register",
+    "register_tables",
     "session",
     "wait_for_source",
     "watch",

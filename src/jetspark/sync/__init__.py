@@ -14,6 +14,7 @@ from jetspark.sync.bulk import (
     last_columns,
     publish_columns,
     publish_together,
+    publish_where_expected,
 )
 from jetspark.sync.client import Client, Subscription, connect, connect_with
 from jetspark.sync.consumers import (
@@ -85,6 +86,7 @@ __all__ = [
     "last_columns",
     "publish_columns",
     "publish_together",
+    "publish_where_expected",
 ]
 
 

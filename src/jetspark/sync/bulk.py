@@ -22,6 +22,7 @@ __all__ = [
     "last_columns",
     "publish_columns",
     "publish_together",
+    "publish_where_expected",
 ]
 
 
@@ -35,6 +36,24 @@ def publish_columns(
     """Publish messages, pipelined, and wait for every ack; raises the first failure."""
     return jetstream._portal.call(
         columns.publish_columns(
+            jetstream._inner,
+            messages,
+            max_in_flight=max_in_flight,
+            timeout=timeout,
+        )
+    )
+
+
+def publish_where_expected(
+    jetstream: JetStream,
+    messages: MessageColumns,
+    *,
+    max_in_flight: int,
+    timeout: float,
+) -> list[int]:
+    """Publish messages that expect a last sequence; return the sequence of each, 0: refused."""
+    return jetstream._portal.call(
+        columns.publish_where_expected(
             jetstream._inner,
             messages,
             max_in_flight=max_in_flight,

@@ -36,7 +36,11 @@ def test_an_aggregate_is_kept_in_a_bucket_and_read_back_at_two_moments(
     assert writer.trigger(availableNow=True).start().awaitTermination(120)
     now = spark.read.format(FORMAT).options(**where).load()
     past = spark.read.format(FORMAT).options(**where, versionAsOf="3").load()
-    changes = spark.readStream.format(FORMAT).options(**where, startingOffsets="earliest").load()
+    changes = (
+        spark.readStream.format(FORMAT)
+        .options(**where, startingOffsets="earliest", includePrevious="true")
+        .load()
+    )
     feed = changes.writeStream.format("parquet").option("path", str(tmp_path / "feed"))
     feed = feed.option("checkpointLocation", str(tmp_path / "changes"))
     assert feed.trigger(availableNow=True).start().awaitTermination(120)
@@ -47,5 +51,10 @@ def test_an_aggregate_is_kept_in_a_bucket_and_read_back_at_two_moments(
     assert {row.revision: bytes(row.value) for row in past.collect()} == dict.fromkeys(
         (1, 2, 3), b"10"
     )
-    assert spark.read.parquet(str(tmp_path / "feed")).count() == 9
+    fed = spark.read.parquet(str(tmp_path / "feed")).orderBy("revision").collect()
+    assert [row.previous_value and bytes(row.previous_value) for row in fed] == [
+        *[None] * 3,
+        *[b"10"] * 3,
+        *[b"20"] * 3,
+    ]
     assert bucket.get("TALLIED.0").revision in {7, 8, 9}

@@ -1,6 +1,7 @@
 """Buckets as tables, against both servers and without a JVM."""
 
 import pickle
+import random
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -409,3 +410,58 @@ def test_a_replay_of_which_the_window_knows_only_the_end_leaves_the_last_value(
 
     assert (bucket.get("a").value, bucket.get("c").value) == (b"2", b"1")
     assert sorted(bucket.keys()) == ["a", "c"]
+
+
+@pytest.mark.parametrize("history", [1, 3, 64])
+def test_changes_come_with_the_revision_before_them_as_far_as_it_is_kept(
+    url: str, jetstream: sync.JetStream, history: int
+) -> None:
+    """Random changes in several partitions; the truth is the list of everything that was done."""
+    name = f"BEFORE{history}"
+    bucket, dice = _bucket(jetstream, name, history=history), random.Random(history)
+    done: dict[str, list[tuple[int, bytes | None]]] = {}
+    stream = jetstream.stream(f"KV_{name}")
+    for number in range(120):
+        key = f"k.{dice.randrange(9)}"
+        value = None if dice.random() < 0.2 else b"%d" % number
+        if value is None:
+            bucket.delete(key)
+        else:
+            bucket.put(key, value)
+        done.setdefault(key, []).append((stream.info().state.last_seq, value))
+    source = KvDataSource(
+        options={
+            "servers": url,
+            "bucket": name,
+            "startingOffsets": "earliest",
+            "includePrevious": "true",
+            "maxRecordsPerPartition": "17",
+        }
+    )
+    reader = source.streamReader(source.schema())
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    parts = reader.partitions(start, end)
+    batches: Any = [batch for part in parts for batch in reader.read(part)]
+    rows = [row for batch in batches for row in batch.to_pylist()]
+
+    kept = {seq for one in stream.scan() for seq in one.sequences}
+    assert len(rows) == len(kept)
+    assert len(parts) > 1 or history == 1
+    for row in rows:
+        changes = done[row["key"]]
+        at = [seq for seq, _ in changes].index(row["revision"])
+        assert row["value"] == changes[at][1]
+        due = changes[at - 1] if at and changes[at - 1][0] in kept else (None, None)
+        assert (row["previous_revision"], row["previous_value"]) == due
+    assert any(row["previous_revision"] for row in rows) == (history > 1)
+
+
+def test_previous_revisions_belong_to_the_change_feed(url: str) -> None:
+    source = KvDataSource(options={"servers": url, "bucket": "A", "includePrevious": "true"})
+
+    with pytest.raises(InvalidOptions, match="includePrevious is for readStream"):
+        source.reader(source.schema())
+    plain = KvDataSource(options={"servers": url, "bucket": "A"})
+    with pytest.raises(InvalidSchema, match="'previous_value' requires option includePrevious"):
+        plain.reader(source.schema())

@@ -49,7 +49,7 @@ from pathlib import Path
 from pyspark import pipelines as dp
 from pyspark.sql import functions as f
 
-from jetspark.spark import connection_options
+from jetspark.spark import connection_options, expect
 
 ROOT = Path({root!r})
 
@@ -73,7 +73,8 @@ def checked(seq):
 
 @dp.table(comment="It's checked.")
 def copies():
-    return spark.readStream.table("numbers").select(checked("seq").alias("seq"))
+    rows = expect(spark.readStream.table("numbers"), {{"wanted": "seq != 21"}}).valid
+    return rows.select(checked("seq").alias("seq"))
 """
 SQL = """
 SET spark.sql.ansi.enabled = false;
@@ -133,6 +134,11 @@ class Watched:
     def rows(self, flow: str) -> int:
         told = [one for one in self.events if isinstance(one, FlowProgress)]
         return sum(one.rows for one in told if one.flow == flow)
+
+    def violations(self, flow: str) -> int:
+        told = [one for one in self.events if isinstance(one, FlowProgress)]
+        counts = [one.observed.get("expectations", {}) for one in told if one.flow == flow]
+        return sum(one.get("wanted") or 0 for one in counts)
 
     def failures(self) -> list[FlowFailed]:
         return [one for one in self.events if isinstance(one, FlowFailed)]
@@ -203,6 +209,8 @@ def test_flows_are_started_again_interrupted_and_given_up(
     assert {row.part: row.n for row in spark.table("counted").collect()} == {0: 5, 1: 5, 2: 6}
     assert [row.n for row in spark.table("whole").collect()] == [16]
     assert (project.warehouse / "steady.db/counted/part=1").is_dir()
+    publish(1)
+    second.until(lambda: second.violations("copies") == 1)
     (project.root / "fails").touch()
     publish(1)
     second.until(lambda: bool(second.run.given_up))

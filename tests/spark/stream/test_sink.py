@@ -76,6 +76,24 @@ def test_a_batch_write_stores_its_rows_with_headers(
     assert message.headers["N"] == message.data.decode()
 
 
+def test_rows_are_stored_in_the_streams_that_a_column_names(
+    spark: SparkSession, streams: "Streams"
+) -> None:
+    stored = [_target(streams, name) for name in ("EVEN", "ODD")]
+    frame = spark.range(100).selectExpr(
+        "if(id % 2 = 0, 'EVEN', 'ODD') AS stream",
+        "concat(stream, '.', id) AS subject",
+        "cast(id AS string) AS data",
+    )
+    writer = frame.write.format(FORMAT).mode("append").option("servers", streams.url)
+
+    for _ in range(2):
+        writer.options(streams="EVEN,ODD", txnAppId="job", txnVersion="1").save()
+
+    for start, stream in enumerate(stored):
+        assert _pairs(stream) == Counter((str(n), b"%d" % n) for n in range(start, 100, 2))
+
+
 def test_every_row_is_stored_once_although_tasks_fail_and_an_epoch_is_run_again(
     spark: SparkSession, streams: "Streams", tmp_path: Path
 ) -> None:

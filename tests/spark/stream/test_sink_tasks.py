@@ -3,6 +3,7 @@
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ pytest.importorskip("pyspark")
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
+from tests.support.waiting import wait_until
 
 from jetspark import sync
 from jetspark.errors import (
@@ -251,3 +253,113 @@ def test_a_row_that_is_too_large_for_an_atomic_batch_is_named(
     assert f"stream {name!r} accepts messages of at most 1000 bytes" in text
     assert f"largest row, of subject '{name}.b', has 30" in text
     assert not list(stream.scan(filters=(f"{name}.*",)))
+
+
+ROUTED = StructType([*SCHEMA.fields]).add("stream", "string")
+
+
+def _routed(first: int, count: int, names: list[str]) -> Iterator[pa.RecordBatch]:
+    """Rows in turn for each stream, in batches of 100; ``data`` is their number."""
+    for start in range(first, first + count, 100):
+        numbers = range(start, min(start + 100, first + count))
+        where = [names[number % len(names)] for number in numbers]
+        yield pa.RecordBatch.from_pydict(
+            {
+                "subject": [f"{names[n % len(names)]}.{n % 5}" for n in numbers],
+                "data": [str(number) for number in numbers],
+                "stream": where,
+            }
+        )
+
+
+def test_rows_go_to_the_streams_that_a_column_names_once_although_the_write_is_repeated(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
+) -> None:
+    names = ["LEFT", "RIGHT", "UNUSED"]
+    streams = [_stream(jetstream, name, allow_batched=name != "RIGHT") for name in names]
+
+    def writer(listed: str = "LEFT, RIGHT,UNUSED") -> Any:
+        options = {"servers": url, "streams": listed, "ackTimeoutMs": "100"}
+        made: Any = JetStreamDataSource(options=options).streamWriter(ROUTED, False)
+        return pickle.loads(pickle.dumps(made._rows))
+
+    # A run that dies after some rows; one whose commit dies between two streams; one more.
+    writer().write(_routed(0, 350, names[:2]))
+    half = writer()
+    half._writers[0].commit([half.write(_routed(0, 1000, names[:2])).commits[0]])
+    last = writer()
+    last.commit([last.write(_routed(0, 1000, names[:2]))])
+    task.epoch = "1"
+    following = writer()
+    following.commit([following.write(_routed(1000, 10, names[:2]))])
+    task.epoch = "2"
+    added = _stream(jetstream, "ADDED")
+    for _ in range(2):
+        changed = writer("ADDED,LEFT")
+        changed.commit([changed.write(_routed(1010, 10, ["LEFT", "ADDED"]))])
+
+    assert _stored(streams[0]) == Counter(range(0, 1020, 2))
+    assert _stored(added) == Counter(range(1011, 1020, 2))
+    assert _stored(streams[1]) == Counter(range(1, 1010, 2))
+    assert _stored(streams[2]) == Counter()
+
+
+@pytest.mark.usefixtures("task")
+def test_a_row_for_another_stream_or_for_none_is_refused_and_named(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    _stream(jetstream, "LISTED")
+    options = {"servers": url, "streams": "LISTED"}
+    made: Any = JetStreamDataSource(options=options).streamWriter(ROUTED, False)
+
+    with pytest.raises(RowRefused, match=r"contains 'OTHER', .* does not list \(LISTED\)"):
+        made._rows.write(_routed(0, 10, ["LISTED", "OTHER"]))
+    batch = pa.RecordBatch.from_pydict({"subject": ["a"], "data": ["1"], "stream": [None]})
+    with pytest.raises(RowRefused, match="column 'stream' is NULL"):
+        made._rows.write(iter([batch.cast(next(_routed(0, 1, ["x"])).schema)]))
+    with pytest.raises(PlanningFailed, match="stream 'ABSENT' does not exist"):
+        JetStreamDataSource(options={"servers": url, "streams": "LISTED,ABSENT"}).streamWriter(
+            ROUTED, False
+        )
+
+
+def test_rows_with_a_schedule_are_published_when_it_is_due(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    stream = _stream(jetstream, "PLANNED", allow_msg_schedules=True, allow_msg_ttl=True)
+    schema = StructType([*WITH_IDS.fields]).add("schedule", "timestamp")
+    schema = schema.add("schedule_target", "string").add("schedule_ttl", "string")
+    due = datetime(2020, 1, 1, tzinfo=UTC)
+    later = datetime(2190, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
+    rows = pa.RecordBatch.from_pydict(
+        {
+            "subject": ["PLANNED.due", "PLANNED.later", "PLANNED.plain"],
+            "data": ["1", "2", "3"],
+            "msg_id": ["a", "b", "c"],
+            "schedule": pa.array([due, later, None], pa.timestamp("us", "UTC")),
+            "schedule_target": ["PLANNED.done", "PLANNED.done", None],
+            "schedule_ttl": ["1h", None, None],
+        }
+    )
+
+    _writer(url, "PLANNED", schema, streaming=False).write(iter([rows]))
+
+    wait_until(lambda: bool(stream.info(subjects_filter="PLANNED.done").state.subjects))
+    fired = stream.get_msg(last_by_subject="PLANNED.done")
+    assert (fired.data, fired.headers["Nats-TTL"]) == (b"1", "1h")
+    planned = stream.get_msg(last_by_subject="PLANNED.later")
+    assert planned.headers["Nats-Schedule"] == "@at 2190-05-06T07:08:09.123456Z"
+    assert stream.get_msg(last_by_subject="PLANNED.plain").headers.get("Nats-Schedule") is None
+    for pattern, target, text in (
+        ("@every 5m", None, "schedule_target is NULL"),
+        ("@every 5m\r\nNats-Rollup: all", "PLANNED.x", "schedule is .*expected a time"),
+        ("@every 5m", "PLANNED.*", "without wildcards"),
+    ):
+        wrong = StructType([*WITH_IDS.fields, *schema.fields[3:5]])
+        wrong["schedule"].dataType = wrong["subject"].dataType
+        batch = {"subject": ["PLANNED.a"], "data": ["1"], "msg_id": ["d"]}
+        batch |= {"schedule": [pattern], "schedule_target": pa.array([target], pa.string())}
+        with pytest.raises(RowRefused, match=text):
+            _writer(url, "PLANNED", wrong, streaming=False).write(
+                iter([pa.RecordBatch.from_pydict(batch)])
+            )

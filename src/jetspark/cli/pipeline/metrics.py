@@ -19,6 +19,7 @@ METRICS: Final = {
     "jetspark_pipeline_rows_total": ("counter", "Rows read by a flow."),
     "jetspark_pipeline_batches_total": ("counter", "Micro-batches with rows."),
     "jetspark_pipeline_batch_seconds_total": ("counter", "Time spent in micro-batches with rows."),
+    "jetspark_pipeline_violations_total": ("counter", "Rows that violate an expectation."),
     "jetspark_pipeline_failures_total": (
         "counter",
         "Errors of a flow or view.",
@@ -74,6 +75,10 @@ class Metrics:
             self._add("batch_seconds_total", event.flow, event.batch_seconds)
             self._set("rows_per_second", event.flow, event.rows_per_second)
             self._set("batch_seconds", event.flow, event.batch_seconds)
+        # Those of `expect`; other observations have their own names.
+        for counts in event.observed.values():
+            if isinstance(counts.get("violating"), int):
+                self._add("violations_total", event.flow, counts["violating"])
 
     def _lines(self) -> Iterator[str]:
         for name, (kind, meaning) in METRICS.items():

@@ -11,6 +11,7 @@ from jetspark.client.jetstream.context import JetStream
 from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.client.jetstream.publish import PendingAck, PublishWindow
 from jetspark.client.jetstream.publish_atomic import AtomicBatch
+from jetspark.errors import Error, WrongLastSequence
 
 
 class ColumnsAck(msgspec.Struct, frozen=True):
@@ -54,6 +55,37 @@ async def publish_columns(
     if failure is not None:
         raise failure
     return ColumnsAck(last, duplicates)
+
+
+async def publish_where_expected(
+    jetstream: JetStream,
+    messages: MessageColumns,
+    *,
+    max_in_flight: int,
+    timeout: float,
+) -> list[int]:
+    """Publish messages that expect a last sequence; return the sequence of each, 0: refused.
+
+    Raises the first other failure, after all answers have arrived.
+    """
+    window = PublishWindow(jetstream._api, max_in_flight, None)  # noqa: SLF001
+    columns = (messages.subjects, messages.data, messages.headers)
+    acks = [
+        await window.publish(subject, block, payload, timeout)
+        for subject, payload, block in zip(*columns, strict=True)
+    ]
+    sequences: list[int] = []
+    failure: Error | None = None
+    for pending in acks:
+        try:
+            sequences.append((await pending.wait()).seq)
+        except WrongLastSequence:
+            sequences.append(0)
+        except Error as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return sequences
 
 
 async def publish_together(

@@ -23,6 +23,7 @@ from jetspark.client.jetstream.message_columns import COLUMNS
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.kv.options import KV_FORMAT, KvFeedOptions
 from jetspark.spark.kv.plan import KeyPartition, RevisionPartition, WholePartition
+from jetspark.spark.kv.previous import PreviousRevisions
 from jetspark.spark.kv.reader import KvSnapshotReader
 from jetspark.spark.kv.rows import KvEncoder
 from jetspark.spark.stream.offsets import BatchPlan, Offset, decode_offset
@@ -114,7 +115,11 @@ class BucketChanges:
         if isinstance(partition, KeyPartition | RevisionPartition | WholePartition):
             # A value that was overwritten since follows as a change, so that nothing is missed.
             return self._snapshot.read(partition)
-        return map(self._encoder.encode, self._ranges.chunks(partition))
+        chunks = self._ranges.chunks(partition)
+        if not self._feed.include_previous:
+            return map(self._encoder.encode, chunks)
+        previous = PreviousRevisions(self._options)
+        return (self._encoder.encode(chunk, previous=previous.of(chunk)) for chunk in chunks)
 
     def _plan_snapshot(self, plan: BatchPlan, revision: int) -> list[InputPartition]:
         options = self._feed.snapshot

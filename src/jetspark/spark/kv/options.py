@@ -72,6 +72,7 @@ class KvFeedOptions(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: KvOptions
     source: SourceOptions
     initial_snapshot: bool = False
+    include_previous: bool = False
 
 
 class KvSinkOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +93,7 @@ _SNAPSHOT_ONLY: Final = (
 )
 _FEED_ONLY: Final = (
     "initialSnapshot",
+    "includePrevious",
     "startingOffsets",
     "maxOffsetsPerTrigger",
     "maxBytesPerTrigger",
@@ -139,6 +141,7 @@ def parse_kv_feed_options(
     reader = OptionReader(KV_FORMAT, options, Use.READ_STREAM, _OPTIONS)
     snapshot = _snapshot_options(reader, default_min_partitions, None)
     initial = reader.take("initialSnapshot", boolean, default=False)
+    previous = reader.take("includePrevious", boolean, default=False)
     start = reader.take("startingOffsets", _start, -1)
     if initial and reader.has("startingOffsets"):
         reader.problems.append("initialSnapshot excludes startingOffsets: leave one out")
@@ -158,7 +161,18 @@ def parse_kv_feed_options(
     reader.finish()
     # Values too new for the snapshot follow as changes anyway.
     snapshot = msgspec.structs.replace(snapshot, consistency=Consistency.BEST_EFFORT)
-    return KvFeedOptions(snapshot=snapshot, source=source, initial_snapshot=initial)
+    return KvFeedOptions(
+        snapshot=snapshot,
+        source=source,
+        initial_snapshot=initial,
+        include_previous=previous,
+    )
+
+
+def wants_previous(options: Mapping[str, str]) -> bool:
+    """Whether a feed has the columns of previous revisions; an invalid value is reported later."""
+    given = {name.lower(): value for name, value in options.items()}
+    return given.get("includeprevious", "").strip().lower() == "true"
 
 
 def parse_kv_sink_options(options: Mapping[str, str], *, streaming: bool) -> KvSinkOptions:

@@ -19,6 +19,7 @@ from pyspark.sql.types import (
 from jetspark.client.jetstream.kv.entry import Operation, read_operation
 from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.spark.kv.options import KV_FORMAT
+from jetspark.spark.kv.previous import Previous
 from jetspark.spark.stream.options import HeaderMode
 from jetspark.spark.stream.schema import (
     HEADER_TYPES,
@@ -38,19 +39,30 @@ _COLUMNS: Final[Mapping[str, DataType]] = {
 }
 
 
-def kv_schema(headers: HeaderMode) -> StructType:
+# Columns of a change feed with option ``includePrevious``.
+PREVIOUS_COLUMNS: Final[Mapping[str, DataType]] = {
+    "previous_value": BinaryType(),
+    "previous_revision": LongType(),
+}
+_NULLABLE: Final = frozenset({"value", *PREVIOUS_COLUMNS})
+
+
+def kv_schema(headers: HeaderMode, *, previous: bool = False) -> StructType:
     """Return the default schema of a read. ``value`` is NULL where a key was deleted."""
     types = dict(_COLUMNS)
+    if previous:
+        types.update(PREVIOUS_COLUMNS)
     if headers is not HeaderMode.NONE:
         types["headers"] = HEADER_TYPES[headers]
     return StructType(
-        [StructField(name, kind, nullable=name == "value") for name, kind in types.items()]
+        [StructField(name, kind, nullable=name in _NULLABLE) for name, kind in types.items()]
     )
 
 
-def check_kv_schema(schema: StructType, headers: HeaderMode) -> None:
+def check_kv_schema(schema: StructType, headers: HeaderMode, *, previous: bool = False) -> None:
     """Raise ``InvalidSchema`` unless every column exists in a bucket, with its type."""
-    known = {field.name: field.dataType.simpleString() for field in kv_schema(headers).fields}
+    whole = kv_schema(headers, previous=previous)
+    known = {field.name: field.dataType.simpleString() for field in whole.fields}
     problems: list[str] = []
     seen: set[str] = set()
     for field in schema.fields:
@@ -59,12 +71,16 @@ def check_kv_schema(schema: StructType, headers: HeaderMode) -> None:
             problems.append(f"column {field.name!r} is duplicated")
         elif name == "headers" and name not in known:
             problems.append("column 'headers' requires option includeHeaders map or raw")
+        elif name in PREVIOUS_COLUMNS and name not in known:
+            problems.append(
+                f"column {field.name!r} requires option includePrevious, for readStream"
+            )
         elif name not in known:
             problems.append(f"unknown column {field.name!r} (expected one of {', '.join(known)})")
         elif given != known[name]:
             problems.append(f"column {field.name!r} must be {known[name]}, not {given}")
-        elif name == "value" and not field.nullable:
-            problems.append("column 'value' must be nullable, for deletions")
+        elif name in _NULLABLE and not field.nullable:
+            problems.append(f"column {field.name!r} must be nullable, for deletions")
         seen.add(name)
     if not schema.fields:
         problems.append("it has no columns")
@@ -81,10 +97,17 @@ class KvEncoder:
         self._headers = headers
         self._columns = [(field.name.lower(), field.type) for field in self._schema]
 
-    def encode(self, chunk: MessageColumns, *, deletions: bool = True) -> pa.RecordBatch:
+    def encode(
+        self,
+        chunk: MessageColumns,
+        *,
+        deletions: bool = True,
+        previous: Sequence[Previous | None] | None = None,
+    ) -> pa.RecordBatch:
         """Return the messages of ``chunk`` as a batch with exactly the columns of the schema.
 
-        Without ``deletions`` those that delete a key are left out.
+        Without ``deletions`` those that delete a key are left out. ``previous``: what precedes
+        each message; None: no message has any.
         """
         operations: list[Operation] | None = None
         # Values usually have no headers.
@@ -94,7 +117,12 @@ class KvEncoder:
                 puts = [at for at, done in enumerate(operations) if done is Operation.PUT]
                 if len(puts) < len(operations):
                     chunk, operations = chunk.picked(puts), [Operation.PUT] * len(puts)
-        arrays = [self._column(name, kind, chunk, operations) for name, kind in self._columns]
+        arrays = [
+            _previous_column(name, kind, previous or [None] * len(chunk))
+            if name in PREVIOUS_COLUMNS
+            else self._column(name, kind, chunk, operations)
+            for name, kind in self._columns
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _column(
@@ -129,6 +157,14 @@ class KvEncoder:
                 return pa.array(chunk.headers, kind)
             case _:
                 return header_maps(chunk.headers, kind)
+
+
+def _previous_column(
+    name: str, kind: pa.DataType, previous: Sequence[Previous | None]
+) -> pa.Array:
+    if name == "previous_value":
+        return pa.array([None if one is None else one.value for one in previous], kind)
+    return pa.array([None if one is None else one.revision for one in previous], kind)
 
 
 def keys(subjects: Sequence[str]) -> pa.Array:

@@ -18,6 +18,7 @@ from jetspark.spark.kv.options import (
     parse_kv_feed_options,
     parse_kv_options,
     parse_kv_sink_options,
+    wants_previous,
 )
 from jetspark.spark.kv.reader import KvSnapshotReader
 from jetspark.spark.kv.rows import check_kv_schema, kv_schema
@@ -41,7 +42,7 @@ class KvDataSource(DataSource):
     def schema(self) -> StructType:
         """Return the default schema of a read."""
         refuse_catalog_table(KV_FORMAT, self.options)
-        return kv_schema(header_mode(self.options))
+        return kv_schema(header_mode(self.options), previous=wants_previous(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a snapshot; refuses invalid options and schemas."""
@@ -75,7 +76,7 @@ class KvDataSource(DataSource):
         options = parse_kv_feed_options(
             self.options, default_min_partitions=default_min_partitions(os.environ)
         )
-        check_kv_schema(schema, options.snapshot.headers)
+        check_kv_schema(schema, options.snapshot.headers, previous=options.include_previous)
         return JetStreamStreamReader(options.source, BucketChanges(options, schema))
 
     def _row_writer(self, schema: StructType, overwrite: bool, *, streaming: bool) -> KvRowWriter:

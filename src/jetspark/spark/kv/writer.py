@@ -50,7 +50,7 @@ KV_SINK_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "ttl": (*_WHOLE, "float", "double", "string"),
     "txn": ("string", *_WHOLE),
 }
-_LINES: Final = {
+KV_OPERATION_LINES: Final = {
     Operation.PUT: b"",
     Operation.DEL: b"KV-Operation: DEL\r\n",
     Operation.PURGE: b"KV-Operation: PURGE\r\nNats-Rollup: sub\r\n",
@@ -348,7 +348,7 @@ class KvRowWriter:
 
     def _rows(self, batch: pa.RecordBatch) -> SinkRows:
         """Convert rows to messages of a bucket."""
-        keys = _keys(batch.column(self._at["key"]))
+        keys = read_keys(batch.column(self._at["key"]))
         count = len(keys)
         prefix = self._bucket.subject_prefix
         values = batch.column(self._at["value"])
@@ -366,7 +366,9 @@ class KvRowWriter:
         if operations is None:
             return rows
         messages, lines = rows.messages, rows.lines or [b""] * count
-        marked = [_LINES[done] + line for done, line in zip(operations, lines, strict=True)]
+        marked = [
+            KV_OPERATION_LINES[done] + line for done, line in zip(operations, lines, strict=True)
+        ]
         payloads = [
             data if done is Operation.PUT else b""
             for data, done in zip(messages.data, operations, strict=True)
@@ -399,7 +401,8 @@ class KvRowWriter:
         return operations
 
 
-def _keys(column: pa.Array) -> list[str]:
+def read_keys(column: pa.Array) -> list[str]:
+    """Return the keys of rows; raises ``RowRefused`` for one that cannot be a key."""
     keys: list[str | None] = column.to_pylist()
     for key in set(keys):
         if key is None:

@@ -24,6 +24,8 @@ class FlowProgress(msgspec.Struct, frozen=True, kw_only=True, tag="progress", ta
     """Messages waiting in the streams that this flow reads; None if unknown."""
     next: dict[str, int] = {}
     """For each stream: the first sequence that this micro-batch did not read."""
+    observed: dict[str, dict[str, Any]] = {}
+    """The metrics of each observation (``observe``, ``observed``, ``expect``), by its name."""
 
 
 class FlowStarted(msgspec.Struct, frozen=True, kw_only=True, tag="started", tag_field="event"):
@@ -86,6 +88,7 @@ def progress_of(flow: str, report: Mapping[str, Any]) -> FlowProgress:
         batch_seconds=seconds,
         lag=sum(known) if known else None,
         next=taken,
+        observed=report.get("observedMetrics") or {},
     )
 
 

@@ -25,6 +25,7 @@ _READ: Final = (
 _WRITE: Final = (
     *CONNECTION_OPTIONS,
     "stream",
+    "streams",
     "subject",
     "publishMode",
     "delivery",

@@ -29,11 +29,12 @@ from jetspark.spark.stream.refused_reader import reader_or_refusal
 from jetspark.spark.stream.schema import check_schema, default_schema
 from jetspark.spark.stream.sink.options import parse_sink_options
 from jetspark.spark.stream.sink.plan import plan_write
+from jetspark.spark.stream.sink.routed import plan_routed_write
 from jetspark.spark.stream.sink.rows import check_sink_schema
 from jetspark.spark.stream.sink.writer import StreamRowWriter
 from jetspark.spark.stream.streaming_reader import JetStreamStreamReader, StreamMessages
 from jetspark.spark.times import session_zone
-from jetspark.spark.writers import BatchWriter, StreamWriter
+from jetspark.spark.writers import BatchWriter, RowWriter, StreamWriter
 
 
 class JetStreamDataSource(DataSource):
@@ -79,11 +80,12 @@ class JetStreamDataSource(DataSource):
         check_schema(schema, options.headers)
         return JetStreamStreamReader(options, StreamMessages(options, schema))
 
-    def _row_writer(
-        self, schema: StructType, overwrite: bool, *, streaming: bool
-    ) -> StreamRowWriter:
+    def _row_writer(self, schema: StructType, overwrite: bool, *, streaming: bool) -> RowWriter:
         options = parse_sink_options(self.options, streaming=streaming)
-        columns = check_sink_schema(schema, options.subject)
+        several = bool(options.streams)
+        columns = check_sink_schema(schema, options.subject, several=several)
+        if several:
+            return plan_routed_write(options, columns, schema, overwrite=overwrite)
         return StreamRowWriter(plan_write(options, columns, overwrite=overwrite), schema)
 
     def _source_options(self, *, streaming: bool) -> SourceOptions:

@@ -31,6 +31,10 @@ def test_a_feed_reads_the_stream_of_the_bucket() -> None:
     assert options.source.from_latest
     assert options.source.trigger is not None
     assert options.source.trigger.max_offsets == 5
+    assert not options.include_previous
+    assert parse_kv_feed_options({**NEEDED, "includePrevious": "True"}).include_previous
+    with pytest.raises(InvalidOptions, match="includePrevious 'maybe' is not a boolean"):
+        parse_kv_feed_options({**NEEDED, "includePrevious": "maybe"})
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,8 @@ def test_metrics_count_rows_failures_and_views() -> None:
     for _ in range(2):
         metrics.take(progress_of('a"b', REPORT))
     metrics.take(progress_of('a"b', {**REPORT, "numInputRows": 0, "batchId": 8}))
+    observed = {"quality": {"rows": 9, "violating": 2, "named": 2}, "mine": {"violating": "x"}}
+    metrics.take(progress_of("c", {**REPORT, "observedMetrics": observed}))
     metrics.take(ViewRefreshed(view="v", seconds=1))
     metrics.take(FlowFailed(flow='a"b', error="e"))
 
@@ -155,6 +157,7 @@ def test_metrics_count_rows_failures_and_views() -> None:
     assert r'jetspark_pipeline_up{flow="a\"b"} 0' in lines
     assert r'jetspark_pipeline_failures_total{flow="a\"b"} 1' in lines
     assert 'jetspark_pipeline_view_refreshes_total{flow="v"} 1' in lines
+    assert 'jetspark_pipeline_violations_total{flow="c"} 2' in lines
     assert "# TYPE jetspark_pipeline_rows_total counter" in lines
 
 

@@ -124,15 +124,35 @@ def entry_name(plan: SinkPlan, task: WriteTask) -> str:
 
 def read_entry(jetstream: sync.JetStream, bucket: str, name: str) -> Found | None:
     """Return the entry of ``name`` from the leader; None if there is none."""
+    message = last_put(jetstream, bucket, ledger_key(name))
+    return _found(message) if message is not None else None
+
+
+def last_put(jetstream: sync.JetStream, bucket: str, key: str) -> StreamMessage | None:
+    """Return the value of a key from the leader; None if it has none."""
     # Tasks ask often. A handle to the bucket would cost one more request than its stream.
     try:
         stream = jetstream.stream(stream_name(bucket))
     except StreamNotFound:
         raise BucketNotFound(bucket) from None
-    message = _last_on(stream, f"$KV.{bucket}.{ledger_key(name)}")
+    message = _last_on(stream, f"$KV.{bucket}.{key}")
     if message is None or read_operation(message.header_block)[0] is not Operation.PUT:
         return None
-    return _found(message)
+    return message
+
+
+def replace_value(
+    jetstream: sync.JetStream, bucket: str, key: str, value: bytes, revision: int
+) -> None:
+    """Replace the value of this revision (0: none); raises ``EntryChanged``."""
+    ledger = jetstream.key_value(bucket)
+    try:
+        if revision:
+            ledger.update(key, value, revision)
+        else:
+            ledger.create(key, value)
+    except (KeyExists, WrongLastSequence):
+        raise EntryChanged(f"{key_place(bucket, key)} was changed by another run") from None
 
 
 def all_entries(jetstream: sync.JetStream, bucket: str) -> Iterator[tuple[str, LedgerEntry]]:
@@ -181,14 +201,8 @@ class BucketEntries:
 
     def write(self, jetstream: sync.JetStream, entry: LedgerEntry, revision: int) -> None:
         """Replace the entry of this revision (0: none); raises ``EntryChanged``."""
-        ledger, key = jetstream.key_value(self._bucket), ledger_key(self._name)
-        try:
-            if revision:
-                ledger.update(key, msgspec.json.encode(entry), revision)
-            else:
-                ledger.create(key, msgspec.json.encode(entry))
-        except (KeyExists, WrongLastSequence):
-            raise EntryChanged(f"{self.place} was changed by another run") from None
+        key = ledger_key(self._name)
+        replace_value(jetstream, self._bucket, key, msgspec.json.encode(entry), revision)
 
 
 class SubjectEntries:

@@ -69,6 +69,8 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     connection: Connection
     stream: str = ""
     """Empty: the one stream that stores ``subject``."""
+    streams: tuple[str, ...] = ()
+    """Several streams, of which a column names that of each row."""
     subject: str = ""
     """The subject of every row; empty: the column."""
     publish_mode: PublishMode = PublishMode.AUTO
@@ -102,7 +104,13 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
     reader = OptionReader(FORMAT_NAME, options, use, OPTIONS, instead)
     parsed = SinkOptions(
         connection=parse_connection(reader),
-        stream=reader.take("stream", stream_name, "", required=not reader.has("subject")),
+        stream=reader.take(
+            "stream",
+            stream_name,
+            "",
+            required=not (reader.has("subject") or reader.has("streams")),
+        ),
+        streams=reader.take("streams", _stream_names, ()),
         subject=reader.take("subject", _literal, ""),
         publish_mode=reader.take("publishMode", _word(PublishMode), PublishMode.AUTO),
         delivery=reader.take("delivery", _word(Delivery), None),
@@ -130,6 +138,13 @@ def _check_together(reader: OptionReader, options: SinkOptions) -> None:
     """Record contradicting options."""
     problems = reader.problems
     atomic = options.publish_mode is PublishMode.ATOMIC
+    if reader.has("streams"):
+        others = ("stream", "subject", "ledgerBucket", "ledgerSubject")
+        problems.extend(
+            f"{name} is for one stream: leave it out, or replace streams by stream"
+            for name in others
+            if reader.has(name)
+        )
     if reader.has("txnAppId") != reader.has("txnVersion"):
         problems.append("txnAppId and txnVersion must be given together: one is missing")
     if reader.has("atomicScope") and not atomic:
@@ -155,6 +170,14 @@ def _check_together(reader: OptionReader, options: SinkOptions) -> None:
                 problems.append(f"{name} is for delivery exactly-once, not at-least-once")
         if options.id_source is IdSource.CONTENT:
             problems.append("idSource content is for delivery exactly-once")
+
+
+def _stream_names(text: str) -> tuple[str, ...]:
+    names = tuple(stream_name(part.strip()) for part in text.split(","))
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"names {name!r} twice")
+    return names
 
 
 def _word(kind: type[_Word]) -> Callable[[str], _Word]:

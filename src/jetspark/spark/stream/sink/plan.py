@@ -4,7 +4,6 @@ A guarantee that the options, the columns or the stream cannot provide is refuse
 line.
 """
 
-import logging
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -14,18 +13,11 @@ import msgspec
 
 from jetspark import sync
 from jetspark.api.enums import PersistMode, Retention
-from jetspark.client.jetstream.kv.config import KeyValueConfig, stream_name
 from jetspark.client.models.base import to_wire
 from jetspark.client.models.stream import StreamConfig
-from jetspark.errors import (
-    BucketExists,
-    ConnectFailed,
-    ConnectionClosed,
-    Error,
-    StreamNotFound,
-)
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.stream.options import FORMAT_NAME
+from jetspark.spark.stream.sink.ledger_bucket import LedgerUnusable, ensure_ledger
 from jetspark.spark.stream.sink.options import (
     LEDGER_BUCKET,
     Delivery,
@@ -43,8 +35,6 @@ from jetspark.units import format_duration
 # shorter duplicate window does not provide the guarantee.
 MIN_DUPLICATE_WINDOW_NS: Final = 60 * 1_000_000_000
 
-
-_log = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 
@@ -120,7 +110,7 @@ def _plan(
             stream=name,
             stream_subjects=info.config.subjects,
             transformed=info.config.subject_transform is not None,
-            mode=choose_mode(options, info.config),
+            mode=choose_mode(options, info.config, columns),
             delivery=delivery,
             id_source=id_source,
             # Spark plans each epoch, and each batch, once.
@@ -147,56 +137,14 @@ def choose_ledger(options: SinkOptions, delivery: Delivery, id_source: IdSource 
 def _find_ledger(jetstream: sync.JetStream, plan: SinkPlan, replicas: int) -> None:
     """Ensure that the ledger exists; the default one is created."""
     bucket = plan.ledger_bucket
-    ways = (
-        f"create the bucket {bucket!r} (history 1, no ttl), name another with ledgerBucket, give "
-        "the rows their own column 'msg_id' (with_msg_id), or set delivery at-least-once"
-    )
     try:
-        config = jetstream.stream(stream_name(bucket)).cached_info.config
-    except StreamNotFound:
-        if plan.options.ledger_bucket:
-            raise _refused(f"bucket {bucket!r} for the ledger does not exist: {ways}") from None
-    except (ConnectionClosed, ConnectFailed):
-        raise
-    except Error as error:
+        ensure_ledger(jetstream, bucket, named=bool(plan.options.ledger_bucket), replicas=replicas)
+    except LedgerUnusable as error:
         raise _refused(
-            f"the ledger of exactly-once writes cannot be read ({error}): {ways}"
+            f"{error}: create the bucket {bucket!r} (history 1, no ttl), name another with "
+            "ledgerBucket, give the rows their own column 'msg_id' (with_msg_id), or set delivery "
+            "at-least-once"
         ) from None
-    else:
-        problem = _ledger_problem(config)
-        if problem:
-            raise _refused(f"the bucket {bucket!r} cannot be the ledger: it {problem}: {ways}")
-        return
-    wanted = KeyValueConfig(
-        bucket=bucket,
-        description="epochs that jetspark's Spark sinks have committed",
-        replicas=replicas,
-    )
-    try:
-        jetstream.create_key_value(wanted)
-    except BucketExists:
-        return  # created concurrently by another query
-    except (ConnectionClosed, ConnectFailed):
-        raise
-    except Error as error:
-        raise _refused(
-            f"the ledger of exactly-once writes cannot be created ({error}): {ways}"
-        ) from None
-    _log.info("created the bucket %r for the ledger of exactly-once writes", bucket)
-
-
-def _ledger_problem(config: StreamConfig) -> str:
-    """Return why a bucket cannot be the ledger; empty if it can."""
-    if config.max_msgs_per_subject < 1:
-        return "is a stream that keeps every message, not a key-value bucket"
-    if config.max_age:
-        return (
-            f"has a ttl of {format_duration(to_wire(config).max_age)}, after which commits are "
-            "forgotten, so rows would be stored twice"
-        )
-    if config.mirror is not None:
-        return f"is a mirror of {config.mirror.name!r}, which may lag"
-    return ""
 
 
 def decide_delivery(
@@ -304,11 +252,15 @@ def _decide_atomic(
     return delivery, None
 
 
-def choose_mode(options: SinkOptions, config: StreamConfig) -> PublishMode:
+def choose_mode(
+    options: SinkOptions, config: StreamConfig, columns: frozenset[str] = frozenset()
+) -> PublishMode:
     """Return how to publish; ``auto`` is fast ingest if the stream supports it."""
     if options.publish_mode is not PublishMode.AUTO:
         return options.publish_mode
-    return PublishMode.FAST if config.allow_batched else PublishMode.ASYNC
+    # A schedule that the server refuses would end a fast batch without naming the reason.
+    fast = config.allow_batched and "schedule" not in columns
+    return PublishMode.FAST if fast else PublishMode.ASYNC
 
 
 def check_stream(plan: SinkPlan, config: StreamConfig, columns: frozenset[str]) -> None:
@@ -335,6 +287,15 @@ def _cannot_take(plan: SinkPlan, config: StreamConfig, columns: frozenset[str]) 
         yield "has persist_mode async, which does not support atomic batches"
     if "ttl" in columns and not config.allow_msg_ttl:
         yield "has allow_msg_ttl disabled, which the column 'ttl' requires"
+    if "schedule" in columns:
+        if not config.allow_msg_schedules:
+            yield "has allow_msg_schedules disabled, which the column 'schedule' requires"
+        if plan.delivery is Delivery.EXACTLY_ONCE and plan.id_source is not IdSource.COLUMN:
+            yield (
+                "removes a schedule once it has fired, or when another of its subject arrives, so "
+                "that a replay would not find its row: give rows with a schedule a column "
+                "'msg_id', or choose at-least-once"
+            )
     if plan.overwrite_below and config.deny_purge:
         yield "has deny_purge, so it cannot be overwritten"
     subject = plan.options.subject

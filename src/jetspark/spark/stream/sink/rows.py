@@ -21,7 +21,8 @@ from jetspark.headers.block import (
 from jetspark.spark.option_reader import shortened
 from jetspark.spark.stream.options import FORMAT_NAME
 from jetspark.spark.stream.schema import InvalidSchema
-from jetspark.units import parse_duration
+from jetspark.subjects.tokens import is_valid_literal
+from jetspark.units import format_rfc3339, parse_duration
 
 _WHOLE: Final = ("tinyint", "smallint", "int", "bigint")
 # The columns, and the allowed types of each.
@@ -32,7 +33,12 @@ SINK_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "msg_id": ("string",),
     "expected_last_subject_seq": _WHOLE,
     "ttl": (*_WHOLE, "float", "double", "string"),
+    "schedule": ("string", "timestamp"),
+    "schedule_target": ("string",),
+    "schedule_ttl": (*_WHOLE, "float", "double", "string"),
 }
+# With option ``streams`` only.
+STREAM_COLUMN: Final = "stream"
 _ALIASES: Final = {"value": "data"}
 
 # Not allowed in an id: a line break, which would add a header (``Nats-Rollup`` empties a stream),
@@ -121,14 +127,29 @@ def column_name(name: str) -> str:
     return _ALIASES.get(name.lower(), name.lower())
 
 
-def check_sink_schema(schema: StructType, subject: str) -> frozenset[str]:
-    """Return the columns; raise ``InvalidSchema`` with all problems."""
+def check_sink_schema(
+    schema: StructType, subject: str, *, several: bool = False
+) -> frozenset[str]:
+    """Return the columns; raise ``InvalidSchema`` with all problems.
+
+    ``several``: a column names the stream of each row.
+    """
     problems: list[str] = []
     seen: set[str] = set()
     for field in schema.fields:
         name = column_name(field.name)
         if name in seen:
             problems.append(f"column {field.name!r} is duplicated")
+        elif name == STREAM_COLUMN:
+            if not several:
+                problems.append(
+                    f"column {field.name!r} is for option streams, which lists the streams that "
+                    "rows may go to: set it, or drop the column"
+                )
+            elif _type_name(field.dataType) != "string":
+                problems.append(
+                    f"column {field.name!r} must be string, not {field.dataType.simpleString()}"
+                )
         elif name not in SINK_COLUMNS:
             problems.append(_unknown_column(field.name))
         elif _type_name(field.dataType) not in SINK_COLUMNS[name]:
@@ -141,6 +162,17 @@ def check_sink_schema(schema: StructType, subject: str) -> frozenset[str]:
         problems.append("column 'data' (or 'value') is missing")
     if "subject" not in seen and not subject:
         problems.append("column 'subject' is missing, and there is no option subject for all rows")
+    if several and STREAM_COLUMN not in seen:
+        problems.append("column 'stream', which option streams requires, is missing")
+    if "schedule_target" not in seen and "schedule" in seen:
+        problems.append(
+            "column 'schedule_target' is missing: the subject of what a schedule publishes"
+        )
+    problems.extend(
+        f"column {name!r} requires a column 'schedule'"
+        for name in ("schedule_target", "schedule_ttl")
+        if name in seen and "schedule" not in seen
+    )
     if problems:
         raise InvalidSchema(f"columns written to format {FORMAT_NAME!r}: {'; '.join(problems)}")
     return frozenset(seen)
@@ -219,7 +251,7 @@ class RowDecoder:
     def _lines(self, batch: pa.RecordBatch) -> list[bytes] | None:
         expected = self._values(batch, "expected_last_subject_seq")
         ttl = self._values(batch, "ttl")
-        if expected is None and ttl is None:
+        if expected is None and ttl is None and "schedule" not in self._at:
             return None
         lines = [b""] * batch.num_rows
         for row, value in enumerate(expected or ()):
@@ -229,8 +261,28 @@ class RowDecoder:
                 lines[row] = b"Nats-Expected-Last-Subject-Sequence: %d\r\n" % value
         for row, value in enumerate(ttl or ()):
             if value is not None:
-                lines[row] += b"Nats-TTL: %s\r\n" % _ttl_text(value).encode()
+                lines[row] += b"Nats-TTL: %s\r\n" % _ttl_text(value, "ttl").encode()
+        if "schedule" in self._at:
+            for row, line in enumerate(self._schedules(batch)):
+                lines[row] += line
         return lines
+
+    def _schedules(self, batch: pa.RecordBatch) -> list[bytes]:
+        """Return the header lines of scheduled rows; empty for the others."""
+        column = batch.column(self._at["schedule"])
+        if pa.types.is_timestamp(column.type):
+            micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
+            patterns = [
+                None if one is None else f"@at {format_rfc3339(one * 1000)}" for one in micros
+            ]
+        else:
+            patterns = column.to_pylist()
+        targets = self._values(batch, "schedule_target") or []
+        lifetimes = self._values(batch, "schedule_ttl") or [None] * batch.num_rows
+        return [
+            b"" if pattern is None else _schedule_line(pattern, target, lifetime)
+            for pattern, target, lifetime in zip(patterns, targets, lifetimes, strict=True)
+        ]
 
     def _values(self, batch: pa.RecordBatch, name: str) -> list[Any] | None:
         if name not in self._at:
@@ -239,20 +291,42 @@ class RowDecoder:
         return values
 
 
-def _ttl_text(value: float | str) -> str:
+def _ttl_text(value: float | str, name: str) -> str:
     if isinstance(value, str):
         if value == "never":
             return value
         try:
             duration = parse_duration(value)
         except ValueError:
-            raise RowRefused(f"ttl is {value!r}: expected a duration like 30s, or never") from None
+            raise RowRefused(
+                f"{name} is {value!r}: expected a duration like 30s, or never"
+            ) from None
         if duration < 1_000_000_000:
-            raise RowRefused(f"ttl is {value!r}: expected at least 1 second")
+            raise RowRefused(f"{name} is {value!r}: expected at least 1 second")
         return value
     if value < 1:
-        raise RowRefused(f"ttl is {value}: expected at least 1 second")
+        raise RowRefused(f"{name} is {value}: expected at least 1 second")
     return f"{value}s"
+
+
+def _schedule_line(pattern: str, target: str | None, lifetime: float | str | None) -> bytes:
+    """Return the header lines of a scheduled row; the server checks the pattern itself."""
+    if not pattern.isprintable() or not pattern.strip():
+        raise RowRefused(
+            f"schedule is {shortened(pattern)}: expected a time, '@every 5m' or a cron expression"
+        )
+    if target is None or not is_valid_literal(target.encode()):
+        raise RowRefused(
+            f"schedule_target is {shortened(target) if target else 'NULL or empty'} in a row with "
+            "a schedule: expected the subject of what it publishes, without wildcards"
+        )
+    line = b"Nats-Schedule: %s\r\nNats-Schedule-Target: %s\r\n" % (
+        pattern.encode(),
+        target.encode(),
+    )
+    if lifetime is None:
+        return line
+    return b"%sNats-Schedule-TTL: %s\r\n" % (line, _ttl_text(lifetime, "schedule_ttl").encode())
 
 
 def _checked_block(block: bytes) -> bytes:

@@ -184,3 +184,53 @@ def test_auto_is_fast_ingest_where_the_stream_has_it() -> None:
 
     assert choose_mode(_options(), batched) is PublishMode.FAST
     assert choose_mode(_options(), GOOD) is PublishMode.ASYNC
+
+
+def test_several_streams_exclude_what_is_for_one() -> None:
+    given = {"servers": NEEDED["servers"], "streams": "ORDERS, BILLS"}
+
+    assert parse_sink_options(given, streaming=True).streams == ("ORDERS", "BILLS")
+    for name, value in (
+        ("stream", "ORDERS"),
+        ("subject", "orders.new"),
+        ("ledgerBucket", "LEDGER"),
+    ):
+        with pytest.raises(InvalidOptions, match=f"{name} is for one stream"):
+            parse_sink_options(given | {name: value}, streaming=True)
+    with pytest.raises(InvalidOptions, match="streams names 'A' twice"):
+        parse_sink_options(given | {"streams": "A,B,A"}, streaming=True)
+    with pytest.raises(InvalidOptions, match="streams '' is not a stream name"):
+        parse_sink_options(given | {"streams": "A,"}, streaming=True)
+
+
+def test_the_column_stream_and_the_option_streams_belong_together() -> None:
+    rows = StructType().add("subject", "string").add("data", "string")
+
+    with pytest.raises(InvalidSchema, match="column 'stream', which option streams requires"):
+        check_sink_schema(rows, "", several=True)
+    rows = rows.add("stream", "string")
+    assert "stream" in check_sink_schema(rows, "", several=True)
+    with pytest.raises(InvalidSchema, match="column 'stream' is for option streams"):
+        check_sink_schema(rows, "")
+
+
+def test_a_schedule_needs_a_target_a_stream_that_allows_it_and_an_id() -> None:
+    rows = StructType().add("subject", "string").add("data", "string").add("schedule", "string")
+
+    with pytest.raises(InvalidSchema, match="column 'schedule_target' is missing"):
+        check_sink_schema(rows, "")
+    with pytest.raises(InvalidSchema, match="'schedule_ttl' requires a column 'schedule'"):
+        check_sink_schema(StructType([*rows.fields[:2]]).add("schedule_ttl", "integer"), "")
+    columns = check_sink_schema(rows.add("schedule_target", "string"), "")
+    once = _options(streaming=True)
+    with pytest.raises(WriteRefused, match=r"allow_msg_schedules disabled.*a column 'msg_id'"):
+        check_stream(_plan(once, columns), GOOD, columns)
+    scheduled = StreamConfig(
+        name="ORDERS",
+        subjects=("orders.>",),
+        duplicate_window=120,
+        allow_msg_schedules=True,
+        allow_batched=True,
+    )
+    check_stream(_plan(once, columns | {"msg_id"}), scheduled, columns)
+    assert choose_mode(once, scheduled, columns) is PublishMode.ASYNC

@@ -1,0 +1,1 @@
+"""Exactly-once writes from ``foreachBatch`` to sinks of any kind."""

@@ -1,0 +1,90 @@
+"""Data-quality rules: rows that satisfy them, the others with their reasons, and counts."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from jetspark.spark.needs import needs_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+VIOLATIONS: Final = "_violations"
+# Counted in addition to each rule.
+_ROWS: Final = "rows"
+_VIOLATING: Final = "violating"
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# How much of a row an error shows.
+_SHOWN: Final = 500
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Rows, divided by whether they satisfy all rules; every row is in exactly one part."""
+
+    valid: "DataFrame"
+    """The rows that satisfy all rules. Counts all rows, and the violations of each rule."""
+    quarantined: "DataFrame"
+    """The other rows, with the names of the rules that they violate in ``_violations``."""
+    marked: "DataFrame"
+    """All rows, with ``_violations``: empty for valid ones. Counts as ``valid`` does."""
+    required: "DataFrame"
+    """All rows; the first one that violates a rule fails the query, with rule and row."""
+
+
+def expect(
+    rows: "DataFrame", rules: "Mapping[str, Column | str]", *, name: str = "expectations"
+) -> Expected:
+    """Divide rows by rules: SQL conditions, or columns, by name.
+
+    A rule that is NULL for a row is violated. ``valid`` and ``marked`` count ``rows``,
+    ``violating`` rows, and the violations of each rule, as metrics ``name`` of the query's
+    progress (``progress_report``, ``watch``, ``jetspark pipeline run --continuous --json``). Works
+    in batch and streaming queries and in pipelines.
+    """
+    with needs_spark():
+        from pyspark.sql import functions as f
+
+    _check_rules(rules)
+    if VIOLATIONS in rows.columns:
+        raise ValueError(f"expect: the rows already have a column {VIOLATIONS!r}: rename it")
+    violated = {
+        rule: ~f.coalesce(f.expr(test) if isinstance(test, str) else test, f.lit(False))
+        for rule, test in rules.items()
+    }
+    listed = f.array_compact(
+        f.array(*[f.when(bad, f.lit(rule)) for rule, bad in violated.items()])
+    )
+    marked = rows.withColumn(VIOLATIONS, listed)
+    violating = f.size(VIOLATIONS) > 0
+    counted = marked.observe(
+        name,
+        f.count(f.lit(1)).alias(_ROWS),
+        f.count_if(violating).alias(_VIOLATING),
+        *[f.count_if(f.array_contains(VIOLATIONS, rule)).alias(rule) for rule in rules],
+    )
+    shown = f.substring(f.to_json(f.struct(*rows.columns)), 1, _SHOWN)
+    message = f.concat(
+        f.lit("expectation "), f.array_join(VIOLATIONS, ", "), f.lit(" is violated by "), shown
+    )
+    required = marked.where(
+        f.when(violating, f.raise_error(message).cast("boolean")).otherwise(f.lit(True))
+    )
+    return Expected(
+        valid=counted.where(~violating).drop(VIOLATIONS),
+        quarantined=marked.where(violating),
+        marked=counted,
+        required=required.drop(VIOLATIONS),
+    )
+
+
+def _check_rules(rules: "Mapping[str, Column | str]") -> None:
+    if not rules:
+        raise ValueError('expect: no rules; expected names and conditions, {"has_id": "id > 0"}')
+    for rule in rules:
+        if not _NAME.fullmatch(rule) or rule.lower() in {_ROWS, _VIOLATING}:
+            raise ValueError(
+                f"expect: {rule!r} cannot be the name of a rule: expected letters, digits and "
+                f"underscores, and neither {_ROWS!r} nor {_VIOLATING!r}, which are counted, too"
+            )

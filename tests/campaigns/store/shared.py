@@ -371,14 +371,18 @@ def run_damaged(rounds: int, *, seed: int = 0) -> int:
 
 
 def _damage(disk: SimulatedDisk, random: Random) -> bool:
-    """Damage a file; return whether the end of the journal is missing, which nothing shows."""
+    """Damage a file; return whether an end of the journal is missing, which nothing shows.
+
+    Without its oldest file it looks like one whose oldest file was released.
+    """
     files = [path for path in disk.paths() if path.parent.name == "journal"]
     used = [path for path in files if disk.read_file(path).strip(b"\0")]
     path = random.choice(used)
     data = disk.read_file(path)
     end = len(data.rstrip(b"\0"))
     how = random.randrange(6)
-    newest = max(used, key=lambda each: (decode_head(disk.read_file(each)) or Head(0, 0)).first)
+    firsts = {each: (decode_head(disk.read_file(each)) or Head(0, 0)).first for each in used}
+    oldest, newest = min(used, key=firsts.__getitem__), max(used, key=firsts.__getitem__)
     if how == 0:
         for _ in range(random.randint(1, 3)):
             disk.flip(path, random.randrange(end * 8))
@@ -393,4 +397,4 @@ def _damage(disk: SimulatedDisk, random: Random) -> bool:
     else:
         at = random.randrange(end)
         disk.put(path, data[:at] + random.randbytes(512) + data[at + 512 :])
-    return path == newest and how in {1, 2}
+    return (path == newest and how in {1, 2}) or (path == oldest and how == 2)

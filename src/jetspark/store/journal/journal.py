@@ -433,7 +433,8 @@ class Journal:
                 unreadable.add(name)
                 view.notes.append(f"{path} cannot be read completely: the disk failed")
             if head is None:
-                if not is_unused(data):
+                # Only files of their whole length get their name.
+                if not is_unused(data) or len(data) < FRAMES_AT:
                     view.notes.append(f"the head of {path} is damaged: nothing in it can be used")
                 continue
             if name.startswith(KEPT):

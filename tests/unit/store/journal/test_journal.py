@@ -448,3 +448,12 @@ def test_a_last_frame_that_the_disk_fails_to_read_counts(streams: Streams) -> No
         if any(recovery.lost for recovery in started.recoveries.values()):
             return
     pytest.fail("no start missed it")
+
+
+def test_a_journal_file_that_was_emptied_is_reported(streams: Streams) -> None:
+    streams.turn(b"one")
+    disk = streams.disk.survivor()
+    (used, *_) = journal_files(streams)
+    disk.cut(used, 0)
+
+    assert Streams(disk).store.journal_notes

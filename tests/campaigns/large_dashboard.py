@@ -61,8 +61,8 @@ def run(deadline: float, folder: Path) -> str:
     path, seconds = slowest
     text = (
         f"{STREAMS:,} streams, {KEYS:,} keys: {rounds} rounds of {len(PATHS)} pages, the slowest "
-        f"({path}) took {seconds * 1000:.0f} ms; 99 of 100 requests of another client took at most "
-        f"{longest:.1f} ms, {alone:.1f} without the pages"
+        f"({path}) took {seconds * 1000:.0f} ms; 99 of 100 requests of another client took at "
+        f"most {longest:.1f} ms, {alone:.1f} without the pages"
     )
     assert seconds <= PAGE_S, text
     assert longest <= alone + WAIT_MS, text
@@ -129,4 +129,6 @@ async def _pages(site: Site) -> tuple[str, float]:
         took = time.monotonic() - began
         assert answer.status == 200, (path, answer.body[:300])
         slowest = max(slowest, (path, took), key=lambda item: item[1])
+        # Five pages a second are many more than a person opens.
+        await asyncio.sleep(0.2)
     return slowest

@@ -89,6 +89,9 @@ async def _fill(url: str) -> None:
             for number in range(KEYS):
                 key = f"$KV.large.k.{number % 1000}.{number}"
                 await publisher.publish(key, b'{"number":%d}' % number)
+        info = await handle.info()
+        assert (info.state.messages, info.state.num_subjects) == (KEYS, KEYS)
+        assert (await stream.account_info()).streams == STREAMS
 
 
 async def _watched(site: Site, deadline: float) -> tuple[tuple[str, float], float, int]:

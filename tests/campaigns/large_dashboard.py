@@ -1,10 +1,12 @@
 """The dashboard of a server with 10,000 streams and a bucket of 1,000,000 keys.
 
 Every page must answer within a second, and other clients must not notice: a client that publishes
-and gets one message at a time runs all the while, with and without the pages.
+and gets one message at a time runs all the while, with and without the pages. Its longest waits
+are those of the machine; compared is what 99 of 100 of its requests stay below.
 """
 
 import asyncio
+import statistics
 import time
 from pathlib import Path
 from typing import Final
@@ -18,8 +20,8 @@ STREAMS: Final = 10_000
 KEYS: Final = 1_000_000
 # Seconds that one request of a page may take.
 PAGE_S: Final = 1.0
-# Milliseconds by which the worst wait of another client may grow: a few turns of the loop.
-WAIT_MS: Final = 60.0
+# Milliseconds by which the waits of another client may grow: a few turns of the loop.
+WAIT_MS: Final = 30.0
 PATHS: Final = (
     "overview",
     "streams?limit=50",
@@ -59,8 +61,8 @@ def run(deadline: float, folder: Path) -> str:
     path, seconds = slowest
     text = (
         f"{STREAMS:,} streams, {KEYS:,} keys: {rounds} rounds of {len(PATHS)} pages, the slowest "
-        f"({path}) took {seconds * 1000:.0f} ms; the longest wait of another client was "
-        f"{longest:.0f} ms, {alone:.0f} without the pages"
+        f"({path}) took {seconds * 1000:.0f} ms; 99 of 100 requests of another client took at "
+        f"most {longest:.1f} ms, {alone:.1f} without the pages"
     )
     assert seconds <= PAGE_S, text
     assert longest <= alone + WAIT_MS, text
@@ -87,6 +89,9 @@ async def _fill(url: str) -> None:
             for number in range(KEYS):
                 key = f"$KV.large.k.{number % 1000}.{number}"
                 await publisher.publish(key, b'{"number":%d}' % number)
+        info = await handle.info()
+        assert (info.state.messages, info.state.num_subjects) == (KEYS, KEYS)
+        assert (await stream.account_info()).streams == STREAMS
 
 
 async def _watched(site: Site, deadline: float) -> tuple[tuple[str, float], float, int]:
@@ -99,8 +104,8 @@ async def _watched(site: Site, deadline: float) -> tuple[tuple[str, float], floa
 
 
 async def _neighbour(site: Site, *, with_pages: bool) -> tuple[tuple[str, float], float]:
-    """Ask for the pages next to another client; the slowest page, and its longest wait in ms."""
-    longest = 0.0
+    """Ask for the pages next to another client: the slowest page, and the client's p99 in ms."""
+    waits: list[float] = []
     async with await jetspark.connect(site.server) as client:
         stream = client.jetstream()
         other = await stream.stream("OTHER")
@@ -109,9 +114,9 @@ async def _neighbour(site: Site, *, with_pages: bool) -> tuple[tuple[str, float]
             began = time.monotonic()
             ack = await stream.publish("other", b"x")
             await other.get_msg(seq=ack.seq)
-            longest = max(longest, (time.monotonic() - began) * 1000)
+            waits.append((time.monotonic() - began) * 1000)
             await asyncio.sleep(0.002)
-        return await pages, longest
+        return await pages, statistics.quantiles(waits, n=100)[98]
 
 
 async def _wait() -> tuple[str, float]:
@@ -127,4 +132,6 @@ async def _pages(site: Site) -> tuple[str, float]:
         took = time.monotonic() - began
         assert answer.status == 200, (path, answer.body[:300])
         slowest = max(slowest, (path, took), key=lambda item: item[1])
+        # Five pages a second are many more than a person opens.
+        await asyncio.sleep(0.2)
     return slowest

@@ -70,7 +70,13 @@ async def _serve(
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     async with dashboard:
-        port = await dashboard.listen(address.host, address.port)
+        try:
+            port = await dashboard.listen(address.host, address.port)
+        except OSError as error:
+            raise click.ClickException(
+                f"cannot listen on {address.host}:{address.port}: {error.strerror or error}; stop "
+                "what uses it, or choose another address with --listen"
+            ) from error
         shown = f"[{address.host}]" if ":" in address.host else address.host
         url = f"http://{shown}:{port}/"
         if output.json:

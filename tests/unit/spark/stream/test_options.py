@@ -112,7 +112,7 @@ def test_words_for_the_ends() -> None:
         ("maxBatchBytes", "8MB", "maxBatchBytes '8MB' is not a whole number"),
         ("path", "ORDERS", r"load\(\) does not support a path"),
         ("minPartition", "4", "unknown option 'minpartition': did you mean minPartitions"),
-        ("kafka.topic", "x", r"unknown option 'kafka.topic' \(expected one of servers, "),
+        ("rabbit.topic", "x", r"unknown option 'rabbit.topic' \(expected one of servers, "),
         ("readMode", "quick", "readMode 'quick' is not one of auto, direct, consumer"),
         ("STARTINGTIMESTAMP", "noon", "startingTimestamp 'noon' is not a time like"),
         ("maxOffsetsPerTrigger", "9", "maxOffsetsPerTrigger is for readStream"),

@@ -12,12 +12,14 @@ from jetspark.spark.payloads.decode import decode_avro, decode_json, decode_msgp
 from jetspark.spark.payloads.encode import encode_avro, encode_json, encode_msgpack
 from jetspark.spark.pipelines.connection import connection_options
 from jetspark.spark.progress import SourceLag, lag, progress_report, watch
+from jetspark.spark.progress_publisher import ProgressPublisher, publish_progress
 from jetspark.spark.refreshing import refresh
 from jetspark.spark.session import configure, register, session
 from jetspark.spark.starting import wait_for_source
 from jetspark.spark.stream.sink.foreach_batch import foreach_batch_writer
 
 __all__ = [
+    "ProgressPublisher",
     "SourceLag",
     "configure",
     "connection_options",
@@ -34,6 +36,7 @@ __all__ = [
     "observed",
     "parse_headers",
     "progress_report",
+    "publish_progress",
     "refresh",
     "register",
     "session",

@@ -159,6 +159,7 @@ def test_each_stream_has_its_own_start_and_end(shop: Shop, jetstream: sync.JetSt
         ({"streamPattern": "NOTHING.*"}, "matches streamPattern 'NOTHING.*' .it must match the"),
         ({"streamPattern": ".*ABSENT", "startingOffsets": '{"ABSENT": 1}'}, "matches stream"),
         ({"streams": "ABSENT1,ABSENT2"}, "stream 'ABSENT1' does not exist"),
+        ({"stream": "ABSENT1,ABSENT2"}, "for several streams use the option streams"),
     ],
 )
 def test_a_batch_read_of_streams_that_do_not_exist_is_refused(

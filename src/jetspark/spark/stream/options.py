@@ -437,8 +437,7 @@ def stream_name(text: str) -> str:
     """Parse a stream name."""
     problem = stream_name_problem(text)
     if problem is not None:
-        several = ": to read several, use the option streams" if "," in text else ""
-        raise ValueError(f"{text!r} is not a stream name: {problem}{several}")
+        raise ValueError(f"{text!r} is not a stream name: {problem}")
     return text
 
 

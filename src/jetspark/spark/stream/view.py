@@ -96,7 +96,10 @@ def planning(options: SourceOptions) -> AbstractContextManager[sync.Client]:
 def _shown(options: SourceOptions) -> tuple[str, str]:
     """Return the streams of a read for messages, and what must exist."""
     if options.stream:
-        return (f"stream {options.stream!r}",) * 2
+        named = f"stream {options.stream!r}"
+        # A comma may be part of a name.
+        hint = " (for several streams use the option streams)" if "," in options.stream else ""
+        return named, f"{named}{hint}"
     if options.streams:
         return (f"the streams {', '.join(options.streams)}",) * 2
     if options.stream_pattern:

@@ -11,7 +11,7 @@ pytest.importorskip("pyspark")
 from tests.support.checkpointed_query import CheckpointedQuery
 
 from jetspark import Retention, Storage, StreamConfig, sync
-from jetspark.errors import ConsumerNotFound
+from jetspark.errors import ConsumerNotFound, RequestTimeout
 from jetspark.spark.stream import streaming_reader
 from jetspark.spark.stream.view import PlanningFailed
 
@@ -50,7 +50,7 @@ def _query(url: str, *names: str, **options: str) -> CheckpointedQuery:
 
 
 def _shown(stream: sync.Stream) -> tuple[int, int]:
-    """Return the last message that the consumer has behind it, and how many are left."""
+    """Return the last message that the consumer has passed, and how many are left."""
     info = stream.consumer("spark").info()
     assert info.ack_floor.stream_seq == info.delivered.stream_seq
     return info.ack_floor.stream_seq, info.num_pending
@@ -73,7 +73,7 @@ def test_the_consumer_follows_commits_and_is_never_ahead_of_one(
     restarted = _shown(stream)
     query.commit()
     query.step()
-    # Spark asks once more, and an AvailableNow query is told that nothing is left.
+    # Spark asks once more, also at the end of an AvailableNow query.
     assert not query.plan()
 
     assert (planned, committed, following, restarted) == ((0, 10), (0, 10), (4, 6), (4, 6))
@@ -96,6 +96,21 @@ def test_the_lag_counts_the_messages_of_the_filter(url: str, stream: sync.Stream
     assert stream.consumer("spark").info().config.filter_subjects == (f"{stream.name}.0",)
 
 
+def test_a_server_without_resets_has_the_consumer_created_again(
+    url: str, stream: sync.Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(_consumer: sync.Consumer, _seq: int) -> int:
+        raise RequestTimeout("no answer")
+
+    monkeypatch.setattr(sync.Consumer, "reset", unknown)
+    query = _query(url, stream.name)
+    query.step()
+    query.step()
+    query.plan()
+
+    assert _shown(stream) == (8, 2)
+
+
 def test_each_stream_has_its_consumer(
     url: str, jetstream: sync.JetStream, stream: sync.Stream
 ) -> None:
@@ -108,7 +123,7 @@ def test_each_stream_has_its_consumer(
     jetstream.delete_stream(other.name)
 
 
-def test_a_consumer_of_somebody_else_is_left_alone(url: str, stream: sync.Stream) -> None:
+def test_a_consumer_of_another_program_is_left_alone(url: str, stream: sync.Stream) -> None:
     stream.create_consumer(durable="spark")
 
     query = _query(url, stream.name)

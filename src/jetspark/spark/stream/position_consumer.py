@@ -1,6 +1,6 @@
 """Shows the position of a query on the server, as a durable consumer of each stream it reads.
 
-Nobody reads messages through it: it exists for the people and programs that watch consumers, whose
+No program reads messages through it: it exists for people and tools that watch consumers. Their
 reports, dashboards and exporters show how many messages the query has not read yet. It follows the
 checkpoint and is never read back, so a query does not depend on it.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from jetspark import sync
 from jetspark.api.enums import AckPolicy, DeliverPolicy, Retention
-from jetspark.errors import ConsumerNotFound
+from jetspark.errors import ConsumerNotFound, Error
 from jetspark.spark.stream.offsets import Offset
 from jetspark.spark.stream.options import SourceOptions
 from jetspark.spark.stream.view import (
@@ -35,6 +35,7 @@ class PositionConsumers:
         # What the consumers show, by stream.
         self._shown: dict[str, Offset] = {}
         self._filters: tuple[str, ...] = options.subjects
+        self._resets = True
 
     def show(self, committed: Mapping[str, Offset]) -> None:
         """Move the consumers to committed positions.
@@ -73,12 +74,25 @@ class PositionConsumers:
                 return
             _refuse_foreign(stream, consumer)
             if consumer.cached_info.config.filter_subjects != self._filters:
-                # A consumer cannot be moved and filtered differently in one request; for a moment
-                # there is none, rather than one that shows a wrong number.
-                stream.delete_consumer(durable)
-                _create(stream, durable, place.next, self._filters)
+                self._replace(stream, place.next)
             elif consumer.cached_info.ack_floor.stream_seq + 1 != place.next:
-                consumer.reset(place.next)
+                self._reset(stream, consumer, place.next)
+
+    def _reset(self, stream: sync.Stream, consumer: sync.Consumer, following: int) -> None:
+        if self._resets:
+            try:
+                consumer.reset(following)
+            except Error:
+                # A server that does not know the request, or a user who may not send it.
+                self._resets = False
+            else:
+                return
+        self._replace(stream, following)
+
+    def _replace(self, stream: sync.Stream, following: int) -> None:
+        """Create the consumer again; in between there is none, never a wrong number."""
+        stream.delete_consumer(self._options.progress_consumer)
+        _create(stream, self._options.progress_consumer, following, self._filters)
 
 
 def _create(stream: sync.Stream, durable: str, following: int, filters: tuple[str, ...]) -> None:

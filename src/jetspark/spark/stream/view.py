@@ -123,7 +123,7 @@ def is_selected(options: SourceOptions, name: str) -> bool:
 def stream_names(options: SourceOptions) -> list[str]:
     """Return the names of the streams to read, sorted.
 
-    Streams given by name may not exist; those that match a pattern existed a moment ago.
+    Streams given by name may not exist, those that match a pattern do.
     """
     if options.stream or options.streams:
         return sorted(options.streams or (options.stream,))

@@ -10,8 +10,8 @@ or executors than before: nothing is pinned. Rows carry their origin: in the end
 ``python -m tests.campaigns.spark.kills --lives 5 --url nats://...`` runs it on any server, with
 ``--standalone`` on a cluster whose executors outlive the driver for a while, and whose worker and
 master are killed and started again as well. ``--conf`` passes settings to Spark, and ``--like``
-sets of them: with ``speculation`` tasks run twice at the same time, with ``dynamic`` executors come
-and go.
+sets of them: with ``speculation`` tasks run twice at the same time, with ``dynamic`` executors
+come and go.
 """
 
 import argparse

@@ -7,6 +7,7 @@ Importing this package does not import pyspark: that happens on first use.
 """
 
 from jetspark.spark.columns import encode_headers, parse_headers, with_msg_id
+from jetspark.spark.notebook import ProgressView, progress_view
 from jetspark.spark.observing import described, observed
 from jetspark.spark.payloads.decode import decode_avro, decode_json, decode_msgpack
 from jetspark.spark.payloads.encode import encode_avro, encode_json, encode_msgpack
@@ -20,6 +21,7 @@ from jetspark.spark.stream.sink.foreach_batch import foreach_batch_writer
 
 __all__ = [
     "ProgressPublisher",
+    "ProgressView",
     "SourceLag",
     "configure",
     "connection_options",
@@ -36,6 +38,7 @@ __all__ = [
     "observed",
     "parse_headers",
     "progress_report",
+    "progress_view",
     "publish_progress",
     "refresh",
     "register",

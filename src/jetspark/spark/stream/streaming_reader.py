@@ -451,7 +451,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         try:
             return self._follow(name).partitions(start, last)
         except StreamMissing:
-            if not self._options.reads_several:
+            if not self._options.reads_several and self._streams.selects(name):
                 raise
             if self._options.fail_on_data_loss:
                 raise DataLoss(

@@ -2,13 +2,13 @@
 
 The recipe of the documentation: what ``jetspark spark pack`` writes in ``spark.archives``, and its
 unpacked name in the executors' ``PYTHONPATH``. Modules written in C cannot be imported from a zip,
-so ``--py-files`` does not work. Then what a user sees when the executors have no jetspark, and when
-they have another version of it.
+so ``--py-files`` does not work. Then what a user sees when the executors have no jetspark, and
+when they have another version of it.
 
     python -m tests.campaigns.spark.archive [--python PYTHON] [--master MASTER] [--packages FOLDER]
 
-``PYTHON`` is an interpreter of the same minor version that cannot import jetspark, ``MASTER`` a URL
-or ``standalone``, ``FOLDER`` what ``pip install --target`` filled; by default the installed
+``PYTHON`` is an interpreter of the same minor version that cannot import jetspark, ``MASTER`` a
+URL or ``standalone``, ``FOLDER`` what ``pip install --target`` filled; by default the installed
 packages are packed.
 """
 

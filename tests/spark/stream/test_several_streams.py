@@ -17,7 +17,7 @@ from tests.support.checkpointed_query import CheckpointedQuery
 
 from jetspark import Storage, StreamConfig, sync
 from jetspark.spark import lag
-from jetspark.spark.stream import streaming_reader
+from jetspark.spark.stream import followed_stream, streaming_reader
 from jetspark.spark.stream.offsets import OffsetRefused
 from jetspark.spark.stream.planner import DataLoss
 from jetspark.spark.stream.source import JetStreamDataSource
@@ -252,6 +252,25 @@ def test_a_stream_added_to_the_list_is_read_whole_and_one_removed_keeps_its_plac
     assert _step(query) == [(f"{shop.prefix}A", 4)]
     query.restart(**first_life)
     assert _step(query) == [(f"{shop.prefix}B", 4)]
+
+
+def test_a_read_by_subject_continues_with_its_stream_alone(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(followed_stream, "PASS_S", 0.0)
+    shop.fill("A", 3)
+    shop.fill("B", 3)
+    query = shop.query("A", "B")
+    query.step()
+    shop.publish("B", "1")
+    late = shop.publish("A", "1")
+    del query._options["streams"]
+
+    query.restart(subject=f"{shop.prefix}A.>")
+
+    assert _step(query) == late
+    # Not passed either, although its new message does not match.
+    assert query.places()[f"{shop.prefix}B"]["next"] == 4
 
 
 def test_a_checkpoint_of_other_streams_is_refused(shop: Shop) -> None:

@@ -365,12 +365,12 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def _refuse_other_streams(self, places: Mapping[str, Offset], names: list[str]) -> None:
         """Refuse a checkpoint with none of the streams of this query."""
-        may_be_deleted = self._options.reads_several
-        own = (
-            name in names or (may_be_deleted and self._streams.selects(name)) for name in places
-        )
-        if places and not any(own):
+        if places and not any(self._is_own(name, names) for name in places):
             raise of_another_read(places, ", ".join(map(repr, names)) or "other streams")
+
+    def _is_own(self, name: str, names: list[str]) -> bool:
+        """Return whether a stream of the checkpoint is selected; it may have been deleted."""
+        return name in names or (self._options.reads_several and self._streams.selects(name))
 
     def _look_at(
         self, places: Mapping[str, Offset], names: list[str]
@@ -379,7 +379,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         kept = dict(places)
         found: dict[str, Found] = {}
         for name in sorted({*names, *places}):
-            if name not in names and not self._streams.selects(name):
+            if not self._is_own(name, names):
                 continue  # No longer selected: its position stays, in case it is selected again.
             try:
                 if name not in places:

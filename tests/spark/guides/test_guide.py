@@ -21,4 +21,4 @@ def test_the_page_runs() -> None:
         count = asyncio.run(run_page(PAGE, server.client_url))
         CONNECTIONS.close()
 
-    assert count == 7
+    assert count == 8

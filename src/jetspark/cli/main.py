@@ -112,6 +112,10 @@ COMMANDS: Final[dict[str, Home]] = {
         "jetspark.cli.pipeline.command", "pipeline",
         "Create, check, run and monitor Spark pipelines over streams.", _TOOLS,
     ),
+    "spark": Home(
+        "jetspark.cli.spark.command", "spark",
+        "Prepare what a cluster of Spark needs.", _TOOLS,
+    ),
 }  # fmt: skip
 
 

@@ -12,11 +12,13 @@ from jetspark.spark.columns import encode_headers, parse_headers, with_msg_id
 from jetspark.spark.expectations import Expected, expect
 from jetspark.spark.kv.lookup import kv_lookup
 from jetspark.spark.kv.merge import MergeReport, kv_merge
+from jetspark.spark.notebook import ProgressView, progress_view
 from jetspark.spark.observing import described, observed
 from jetspark.spark.payloads.decode import decode_avro, decode_json, decode_msgpack
 from jetspark.spark.payloads.encode import encode_avro, encode_json, encode_msgpack
 from jetspark.spark.pipelines.connection import connection_options
 from jetspark.spark.progress import SourceLag, lag, progress_report, watch
+from jetspark.spark.progress_publisher import ProgressPublisher, publish_progress
 from jetspark.spark.refreshing import refresh
 from jetspark.spark.session import configure, register, session
 from jetspark.spark.starting import wait_for_source
@@ -27,6 +29,8 @@ __all__ = [
     "Batch",
     "Expected",
     "MergeReport",
+    "ProgressPublisher",
+    "ProgressView",
     "SourceLag",
     "configure",
     "connection_options",
@@ -48,6 +52,8 @@ __all__ = [
     "observed",
     "parse_headers",
     "progress_report",
+    "progress_view",
+    "publish_progress",
     "refresh",
     "register",
     "register_tables",

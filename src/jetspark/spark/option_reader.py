@@ -38,7 +38,8 @@ class OptionReader:
     """The options of one use of a format, and their errors.
 
     ``names`` are the documented options of each use; ``instead`` has explanations for options of
-    other uses. Spark passes names in lower case.
+    other uses, ``kafka`` what replaces options of Spark's Kafka source. Spark passes names in
+    lower case.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class OptionReader:
         use: Use,
         names: Mapping[Use, tuple[str, ...]],
         instead: Mapping[str, str] | None = None,
+        kafka: Mapping[str, str] | None = None,
     ) -> None:
         self._format = format_name
         self._use = use
@@ -60,6 +62,7 @@ class OptionReader:
                 if name.lower() not in self._known:
                     self._others.setdefault(name.lower(), (name, []))[1].append(other)
         self._instead = instead or {}
+        self._kafka = kafka or {}
         self.problems: list[str] = []
         for name in sorted(self._options.keys() - self._known.keys()):
             self.problems.append(self._name_problem(name))
@@ -108,6 +111,10 @@ class OptionReader:
             return self._of_another_use(name)
         if name == "path":
             return 'load() does not support a path: set the stream with option("stream", ...)'
+        if name in self._kafka:
+            return f"{name!r} is an option of Spark's Kafka source: use {self._kafka[name]}"
+        if name.startswith("kafka."):
+            return f"{name!r} is a setting of Kafka's client: connections have the options nats.*"
         near = difflib.get_close_matches(name, [*self._known, *self._others], n=1)
         if near and near[0] in self._known:
             return f"unknown option {name!r}: did you mean {self._known[near[0]]}?"

@@ -1,14 +1,15 @@
 """Executors whose own Python has no jetspark get it, compiled, from an archive.
 
-The recipe of the documentation: ``pip install --target`` into a folder, a tar of that folder in
-``spark.archives``, and its unpacked name in the executors' ``PYTHONPATH``. Modules written in C
-cannot be imported from a zip, so ``--py-files`` does not work. Then what a user sees when the
-executors have no jetspark, and when they have another version of it.
+The recipe of the documentation: what ``jetspark spark pack`` writes in ``spark.archives``, and its
+unpacked name in the executors' ``PYTHONPATH``. Modules written in C cannot be imported from a zip,
+so ``--py-files`` does not work. Then what a user sees when the executors have no jetspark, and
+when they have another version of it.
 
-    python -m tests.campaigns.spark.archive --packages FOLDER [--python PYTHON] [--master MASTER]
+    python -m tests.campaigns.spark.archive [--python PYTHON] [--master MASTER] [--packages FOLDER]
 
-``FOLDER`` is what ``pip install --target`` filled, ``PYTHON`` an interpreter of the same minor
-version that cannot import jetspark, ``MASTER`` a URL or ``standalone``.
+``PYTHON`` is an interpreter of the same minor version that cannot import jetspark, ``MASTER`` a
+URL or ``standalone``, ``FOLDER`` what ``pip install --target`` filled; by default the installed
+packages are packed.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from typing import Final, NamedTuple
 from tests.campaigns.spark.connect import standalone
 
 from jetspark import StreamConfig, sync
+from jetspark.spark.packing import pack
 
 CLUSTER: Final = "local-cluster[2,1,1024]"
 STANDALONE: Final = "standalone"
@@ -97,6 +99,14 @@ def packed(packages: Path, archive: Path) -> Path:
     with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
         tar.add(packages, arcname=".")
     return archive
+
+
+def unpacked(folder: Path) -> Path:
+    """Return a folder with what ``jetspark spark pack`` packs of this environment."""
+    made = pack(folder / "packed.tar.gz")
+    with tarfile.open(made.archive) as tar:
+        tar.extractall(folder / "packages", filter="data")
+    return folder / "packages"
 
 
 def check_archive(setup: Setup, folder: Path) -> str:
@@ -176,12 +186,13 @@ def _line(output: str, wanted: str) -> str:
 def main() -> None:
     """Run it for one folder of packages."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--packages", type=Path, required=True)
+    parser.add_argument("--packages", type=Path)
     parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--master", default=CLUSTER)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        found = campaign(given.packages, given.python, Path(name), master=given.master)
+        packages = given.packages or unpacked(Path(name))
+        found = campaign(packages, given.python, Path(name), master=given.master)
     sys.stdout.write("\n".join(found) + "\n")
 
 

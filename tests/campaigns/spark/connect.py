@@ -72,6 +72,8 @@ def connect_server(folder: Path, master: str) -> Iterator[str]:
     command = [_program("spark-submit"), "--class", SERVER, "--master", master]
     command += ["--conf", f"spark.connect.grpc.binding.port={port}"]
     command += ["--conf", "spark.ui.enabled=false"]
+    # A client of Connect cannot set it, and without it DataFrame.checkpoint() fails.
+    command += ["--conf", f"spark.checkpoint.dir={folder / 'checkpoints'}"]
     with _running(folder / "connect.log", command):
         _await_port(port)
         yield f"sc://127.0.0.1:{port}"

@@ -9,7 +9,9 @@ or executors than before: nothing is pinned. Rows carry their origin: in the end
 ``tests/spark/campaigns/test_kills.py`` is the short form, ``make torture`` the long one;
 ``python -m tests.campaigns.spark.kills --lives 5 --url nats://...`` runs it on any server, with
 ``--standalone`` on a cluster whose executors outlive the driver for a while, and whose worker and
-master are killed and started again as well.
+master are killed and started again as well. ``--conf`` passes settings to Spark, and ``--like``
+sets of them: with ``speculation`` tasks run twice at the same time, with ``dynamic`` executors
+come and go.
 """
 
 import argparse
@@ -22,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -50,6 +52,24 @@ SETTINGS: Final = {
     # A worker that starts late on a busy machine is not a failure that this looks for.
     "spark.python.authenticate.socketTimeout": "60s",
 }
+# Eager enough to happen in a job of a minute.
+LIKE: Final = {
+    "speculation": {
+        "spark.speculation": "true",
+        "spark.speculation.interval": "20ms",
+        "spark.speculation.multiplier": "1.05",
+        "spark.speculation.quantile": "0.1",
+        "spark.speculation.minTaskRuntime": "5ms",
+    },
+    "dynamic": {
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.dynamicAllocation.minExecutors": "0",
+        "spark.dynamicAllocation.executorIdleTimeout": "1s",
+        "spark.dynamicAllocation.schedulerBacklogTimeout": "100ms",
+        "spark.executor.cores": "1",
+    },
+}
 EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
 # A job that neither stores nor ends for so long is stuck, which is a failure as well.
 PATIENCE_S: Final = 600.0
@@ -66,8 +86,10 @@ class SparkKills:
         rows: int,
         per_trigger: int,
         targets: Sequence[str] = tuple(WRITES),
+        config: Mapping[str, str] | None = None,
     ) -> None:
         self._url = url
+        self._config = dict(config or {})
         self._targets = tuple(targets)
         self._folder = folder
         self._rows = rows
@@ -167,6 +189,8 @@ class SparkKills:
         command = [sys.executable, "-m", "tests.campaigns.spark.kills", "--job"]
         command += [self._url, str(self._folder), master, str(self._per_trigger)]
         command += self._targets
+        for name, value in self._config.items():
+            command += ["--conf", f"{name}={value}"]
         # Executors run in folders of their own, where a relative path leads nowhere, and they
         # would take the jetspark that is installed for the one that is tested.
         path = os.pathsep.join(str(Path(one).resolve()) for one in sys.path if one)
@@ -211,12 +235,13 @@ class SparkKills:
                 self.executors_killed += 1
 
 
-def copy(url: str, folder: Path, master: str, per_trigger: str, *targets: str) -> None:
+def copy(job: Sequence[str], config: Mapping[str, str]) -> None:
     """The job, in a session of its own."""
     from jetspark.spark import session
 
-    spark = session("kills", master=master, config=SETTINGS)
-    copy_all(spark, url, folder, per_trigger, targets)
+    url, folder, master, per_trigger, *targets = job
+    spark = session("kills", master=master, config={**SETTINGS, **config})
+    copy_all(spark, url, Path(folder), per_trigger, targets)
     spark.stop()
 
 
@@ -254,13 +279,14 @@ def campaign(
     masters: Sequence[str] = MASTERS,
     cluster: StandaloneCluster | None = None,
     rows: int = 20_000,
+    config: Mapping[str, str] | None = None,
 ) -> str:
     """Kill at random places, for so many lives and so long; the last life ends on its own.
 
     On a ``cluster``, its worker or its master is killed in some lives, too.
     """
     dice = random.Random(seed)
-    kills = SparkKills(url, folder, rows=rows, per_trigger=rows // 10)
+    kills = SparkKills(url, folder, rows=rows, per_trigger=rows // 10, config=config)
     try:
         kills.fill()
         while kills.lives < lives or time.monotonic() < deadline:
@@ -308,10 +334,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--standalone", action="store_true")
     parser.add_argument("--job", nargs="+", help="URL FOLDER MASTER PER_TRIGGER TARGET...")
+    parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--like", action="append", default=[], choices=sorted(LIKE))
     given = parser.parse_args()
+    config = dict(one.split("=", 1) for one in given.conf)
+    for kind in given.like:
+        config |= LIKE[kind]
     if given.job:
-        url, folder, master, per_trigger, *targets = given.job
-        copy(url, Path(folder), master, per_trigger, *targets)
+        copy(given.job, config)
         return
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         url, folder = given.url, Path(name)
@@ -332,6 +362,7 @@ def main() -> None:
             masters=masters,
             cluster=cluster,
             rows=given.rows,
+            config=config,
         )
         sys.stdout.write(f"seed {given.seed}: {result}\n")
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from tests.campaigns.spark.orders_player import Counts, Wrong
 
+ROOT: Final = Path(__file__).resolve().parents[3]
 LENGTH: Final = 40
 SHRINK_S: Final = 120.0
 SETTINGS: Final = {
@@ -156,6 +157,9 @@ def started(master: str, folder: Path) -> Iterator["SparkSession"]:
 
     home = find_spark_home(train=True)
     os.environ.update(home.environment if home else {})
+    # Executors of other processes import the functions of the steps from here.
+    path = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    config = SETTINGS | {"spark.executorEnv.PYTHONPATH": os.pathsep.join(filter(None, path))}
     with contextlib.ExitStack() as stack:
         if master == "connect":
             remote = stack.enter_context(connect_server(folder, "local[2]"))
@@ -163,7 +167,7 @@ def started(master: str, folder: Path) -> Iterator["SparkSession"]:
         else:
             if master == "standalone":
                 master = stack.enter_context(standalone(folder))
-            spark = session("orders", master=master, config=SETTINGS, log_level="OFF")
+            spark = session("orders", master=master, config=config, log_level="OFF")
         stack.callback(spark.stop)
         yield spark
 

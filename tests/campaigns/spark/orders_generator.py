@@ -4,6 +4,7 @@ It knows which columns each DataFrame has, so that nearly every step is valid; w
 be is not its business.
 """
 
+import json
 import random
 from dataclasses import dataclass
 from typing import Final
@@ -213,7 +214,9 @@ class Generator:
     def _load(self) -> None:
         dice = self._dice
         pick = dice.random()
-        if pick < 0.68:
+        if pick < 0.12:
+            load = self._load_streams()
+        elif pick < 0.68:
             load = self._load_stream()
         elif pick < 0.9:
             load = self._load_bucket()
@@ -235,7 +238,7 @@ class Generator:
     def _take(self, load: Load) -> None:
         self._steps.append(load)
         kinds = {name: self._kind_of(load, name) for name in columns_of(load)}
-        self._keep(load.frame, Known(kinds, frozenset({load.source}), loaded=True))
+        self._keep(load.frame, Known(kinds, frozenset(load.source.split(",")), loaded=True))
 
     def _load_stream(self) -> Load:
         dice = self._dice
@@ -267,6 +270,27 @@ class Generator:
             source=stream,
             options=options,
             columns=columns,
+            sql=dice.random() < 0.2,
+        )
+
+    def _load_streams(self) -> Load:
+        """Read several streams, perhaps each from a sequence of its own."""
+        dice = self._dice
+        names = dice.sample(STREAMS, len(STREAMS))
+        options = self._stream_options("*")
+        if dice.random() < 0.4:
+            starts = {name: dice.randrange(1, self._last[name] // 2 + 2) for name in names}
+            options["startingOffsets"] = json.dumps(starts)
+        if dice.random() < 0.3:
+            ends = {name: dice.choice(("latest", self._last[name] + 1)) for name in names}
+            options["endingOffsets"] = json.dumps(ends)
+        if dice.random() < 0.2:
+            options["failOnDataLoss"] = "false"
+        return Load(
+            frame=self._name("rows"),
+            format="jetstream",
+            source=",".join(names),
+            options=options,
             sql=dice.random() < 0.2,
         )
 

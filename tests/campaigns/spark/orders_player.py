@@ -215,6 +215,8 @@ class Player:
     def _load(self, step: Load) -> None:
         options = {name: self._world.resolve(text) for name, text in step.options.items()}
         named = "stream" if step.format == "jetstream" else "bucket"
+        if "," in step.source:
+            named = "streams"
         options |= {"servers": self._world.url, named: step.source}
         schema = ", ".join(f"{name} {_ddl(step, name)}" for name in step.columns)
         if step.sql:
@@ -341,7 +343,7 @@ class Player:
     def _before_change(self, source: str, *, shrinks: bool = False) -> None:
         """Make sure which reads of a source have been planned, before it changes."""
         for name, relation in list(self._relations.items()):
-            if relation.load.source != source:
+            if source not in relation.load.source.split(","):
                 continue
             if self._connect or (relation.cached and (shrinks or is_open(relation.load))):
                 # What a cache holds of rows that have changed is Spark's business, not ours.

@@ -62,7 +62,10 @@ class ChangeObjects(Step, frozen=True, kw_only=True, tag=True):
 
 
 class Load(Step, frozen=True, kw_only=True, tag=True):
-    """A DataFrame of one of the formats; ``sql``: CREATE TEMPORARY VIEW ... USING."""
+    """A DataFrame of one of the formats; ``sql``: CREATE TEMPORARY VIEW ... USING.
+
+    ``source`` may name several streams, separated by commas.
+    """
 
     frame: str
     format: str
@@ -187,7 +190,7 @@ def names_of(step: AnyStep) -> set[str]:
     """Return the DataFrames, queries, streams, buckets and stores that a step names."""
     found: set[str] = set()
     for name in ("stream", "bucket", "store", "frame", "source", "origin", "flow", "static"):
-        found.add(getattr(step, name, ""))
+        found.update(getattr(step, name, "").split(","))
     for name in ("frames", "inputs"):
         found.update(getattr(step, name, ()))
     if isinstance(step, Write):

@@ -7,12 +7,14 @@ options choose now it is planned, and which of them still exist when it runs.
 
 import contextlib
 import fnmatch
+import json
 import random
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+import msgspec
 from tests.campaigns.spark.orders_steps import Load
 
 from jetspark import KeyValueConfig, ObjectStoreConfig, StreamConfig, sync
@@ -243,6 +245,9 @@ class World:
     def plan(self, load: Load) -> Planned:
         """Fix what a read that is planned now returns; raises ``Refused`` when it must fail."""
         match load.format:
+            case "jetstream" if "," in load.source:
+                parts = tuple(self._plan_stream(one) for one in loads_of(load))
+                return Planned(0, 0, 0, parts)
             case "jetstream":
                 return self._plan_stream(load)
             case "nats_kv":
@@ -257,6 +262,14 @@ class World:
     def due(self, load: Load, planned: Planned) -> Due:
         """Return what a read that was planned before must return now."""
         match load.format:
+            case "jetstream" if "," in load.source:
+                pairs = zip(loads_of(load), planned.rows, strict=True)
+                dues = [self._due_stream(one, part) for one, part in pairs]
+                return Due(
+                    [row for due in dues for row in due.rows],
+                    may_refuse=any(due.may_refuse for due in dues),
+                    must_refuse=any(due.must_refuse for due in dues),
+                )
             case "jetstream":
                 return self._due_stream(load, planned)
             case "nats_kv":
@@ -407,6 +420,18 @@ def make_messages(
             for _ in range(dice.choice((0, 0, 1, 3)))
         ]
         made.append((subject, data, headers))
+    return made
+
+
+def loads_of(load: Load) -> list[Load]:
+    """Return the read of each stream of a read of several; offsets are JSON by stream."""
+    made: list[Load] = []
+    for name in load.source.split(","):
+        options = {
+            option: str(json.loads(text)[name]) if text.startswith("{") else text
+            for option, text in load.options.items()
+        }
+        made.append(msgspec.structs.replace(load, source=name, options=options))
     return made
 
 

@@ -30,6 +30,8 @@ SINGLE: Final = range(PER_EPOCH + 1, PER_EPOCH + 200)
 LOST_BELOW: Final = PER_EPOCH + 100
 FILES: Final = 36
 ORIGIN: Final = "ORIGIN"
+# A stream that joins the first one later.
+SECOND: Final = "SECOND"
 FEED: Final = "FEED"
 LEDGER: Final = "LEDGER"
 # Only the case that means to outlives the window; a beginning that was kept may be days old.
@@ -195,6 +197,18 @@ class World:
         numbers = list(rows)
         self.publish(numbers)
         self.added += [text_of(row) for row in numbers]
+
+    def add_second(self, rows: Iterable[int]) -> None:
+        """Append rows to a second stream, made if missing, that every target must have."""
+        numbers = list(rows)
+        self.js.create_or_update_stream(_stream(SECOND))
+        for row in numbers:
+            self.js.publish(f"{SECOND}.{row % 3}", text_of(row).encode())
+        self.added += [text_of(row) for row in numbers]
+
+    def delete_second(self) -> None:
+        """Delete the second stream, all of which has been read."""
+        self.js.delete_stream(SECOND)
 
     def source_options(self, query: Query, url: str = "") -> dict[str, str]:
         """Return the options that reading needs in every life."""

@@ -36,6 +36,7 @@ from tests.campaigns.spark.restart_world import (
     PER_EPOCH,
     QUERIES,
     ROWS,
+    SECOND,
     Query,
     World,
     text_of,
@@ -195,6 +196,10 @@ PLAIN: Final = reading()
 LOSSY: Final = reading(failOnDataLoss="false")
 LOSSY_SAME_CORES: Final = reading("local[2]", failOnDataLoss="false")
 
+BOTH: Final = reading(stream="", streams=f"{ORIGIN},{SECOND}")
+BOTH_LOSSY: Final = reading(stream="", streams=f"{SECOND},{ORIGIN}", failOnDataLoss="false")
+BY_PATTERN: Final = reading("local[3]", stream="", streamPattern=f"({ORIGIN}|{SECOND})")
+
 # With atomicScope epoch nothing is stored or registered before the commit: it just continues.
 BEGUN: Final = tuple(name for name in EVERY if name != "EPOCHS")
 TO_ATOMIC: Final = writing(publishMode="atomic", ledgerSubject="{name}.ledger")
@@ -247,6 +252,24 @@ CASES: Final = (
         (Step(reading(subject=f"{ORIGIN}.1")),),
         MAIN_OF_STREAM,
         due=lambda row: row <= (HELD_EPOCH + 1) * PER_EPOCH or row % 3 == 1,
+    ),
+    Case(
+        "a second stream joins, is left out, and comes back by a pattern",
+        (
+            Step(BOTH, lambda world: world.add_second(range(30_001, 30_051))),
+            Step(PLAIN, more_rows),
+            Step(BY_PATTERN, lambda world: world.add_second(range(30_051, 30_101))),
+        ),
+        MAIN_OF_STREAM,
+    ),
+    Case(
+        "the second of two streams is deleted",
+        (
+            Step(BOTH, lambda world: world.add_second(range(30_001, 30_051))),
+            Step(BOTH, lambda world: world.delete_second(), refused="was deleted"),
+            Step(BOTH_LOSSY, more_rows),
+        ),
+        MAIN_OF_STREAM,
     ),
     Case(
         "killed in the same epoch again, and once more",

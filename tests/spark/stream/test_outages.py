@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from jetspark import StreamConfig, sync
 from jetspark.spark.connections import CONNECTIONS
 from jetspark.spark.objects.source import ObjectDataSource
-from jetspark.spark.stream import streaming_reader as stream_reader
+from jetspark.spark.stream import followed_stream
 from jetspark.spark.stream.source import JetStreamDataSource
 from jetspark.spark.stream.view import ServerUnreachable
 
@@ -102,13 +102,13 @@ def test_an_epoch_of_objects_is_planned_although_the_server_restarts(
 def test_a_new_read_is_reported_at_once_and_an_old_one_at_the_end(
     server: "NatsServer", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_reader, "OUTAGE_S", 0.3)
+    monkeypatch.setattr(followed_stream, "OUTAGE_S", 0.3)
     reader = _reader(server)
     start = reader.initialOffset()
     server.stop()
 
     with pytest.raises(ServerUnreachable, match=r"cannot read stream 'S' on 127\.0\.0\.1"):
         reader.latestOffset(start, ReadAllAvailable())
-    monkeypatch.setattr(stream_reader, "OUTAGE_S", 1e9)
+    monkeypatch.setattr(followed_stream, "OUTAGE_S", 1e9)
     with pytest.raises(ServerUnreachable):
         _reader(server).initialOffset()

@@ -15,7 +15,7 @@ from jetspark.errors import ConnectionClosed
 from jetspark.spark.option_reader import InvalidOptions
 from jetspark.spark.stream import range_reader
 from jetspark.spark.stream.batch_reader import JetStreamBatchReader
-from jetspark.spark.stream.offsets import encode_offset
+from jetspark.spark.stream.offsets import decode_offsets, encode_offsets
 from jetspark.spark.stream.options import parse_source_options
 from jetspark.spark.stream.source import JetStreamDataSource
 from jetspark.spark.stream.view import PlanningFailed
@@ -124,7 +124,7 @@ def test_messages_that_only_a_changed_filter_takes_are_not_given_back(
     with pytest.raises(PlanningFailed, match=rf"has read {name}\.0 so far, but now .*{name}\.1"):
         reader(f"{name}.1").latestOffset(end, ReadAllAvailable())
     # Nor where the last that happened was that messages of others were passed.
-    passed = encode_offset(name, reader(f"{name}.0")._passed(31, first._look()))
+    passed = encode_offsets({name: decode_offsets(end)[name].reached()})
     with pytest.raises(PlanningFailed, match=rf"has read {name}\.0"):
         reader(f"{name}.2").latestOffset(passed, ReadAllAvailable())
     assert stream.info().state.messages == 30

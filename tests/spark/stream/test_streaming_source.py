@@ -1,8 +1,10 @@
 """``readStream.format("jetstream")`` in a real Spark session over a real nats-server."""
 
+import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from jetspark import Storage
+from jetspark.spark import publish_progress
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Streams
@@ -31,7 +34,8 @@ class Pipeline:
 
     def frame(self, **options: str) -> DataFrame:
         given = {"servers": self.url, "stream": self.stream, "startingOffsets": "earliest"}
-        return self.spark.readStream.format(FORMAT).options(**{**given, **options}).load()
+        chosen = {name: text for name, text in {**given, **options}.items() if text}
+        return self.spark.readStream.format(FORMAT).options(**chosen).load()
 
     def start(self, *, available_now: bool = True, **options: str) -> StreamingQuery:
         writer = self.frame(**options).select("seq", "subject", "data").writeStream
@@ -106,6 +110,49 @@ def test_a_running_query_follows_the_stream_and_reports_its_lag(
     source = next(p.sources[0] for p in reversed(query.recentProgress) if p.numInputRows)
     assert f'"{pipeline.stream}"' in str(source.endOffset).replace("'", '"')
     assert "31" in str(source.latestOffset)
+
+
+def test_a_query_over_a_pattern_reads_new_streams_and_publishes_its_progress(
+    pipeline: Pipeline, streams: "Streams"
+) -> None:
+    """Two streams, then a third and a longer first one; the truth is what was published."""
+    first, second, third = (f"{pipeline.stream}_{letter}" for letter in "ABC")
+    options = {
+        "stream": "",
+        "streamPattern": f"{pipeline.stream}_[A-C]",
+        "startingOffsets": f'{{"{first}": 11, "{second}": "earliest"}}',
+        "progressConsumer": "spark",
+        "maxOffsetsPerTrigger": "40",
+    }
+    built = [streams.fill(first, 50), streams.fill(second, 5)]
+    told = streams.client.subscribe(f"{pipeline.stream}.progress")
+    with publish_progress(pipeline.spark, f"{pipeline.stream}.progress", servers=streams.url):
+        pipeline.catch_up(**options)
+        built.append(streams.fill(third, 30))
+        _more(streams, first, 51, 10)
+        options["startingOffsets"] = "latest"
+        pipeline.catch_up(**options)
+        reports: list[dict[str, Any]] = []
+        while sum(each["event"] == "terminated" for each in reports) < 2:
+            reports.append(json.loads(told.next(timeout=60).data))
+
+    table = pipeline.spark.read.parquet(str(pipeline.folder / "out"))
+    found = Counter((row.subject.partition(".")[0], row.seq) for row in table.collect())
+    due = [(first, seq) for seq in range(11, 61)]
+    due += [
+        (name, seq) for name, count in ((second, 5), (third, 30)) for seq in range(1, count + 1)
+    ]
+    assert found == Counter(due)
+    read = [each["rows"] for each in reports if each["event"] == "progress" and each["rows"]]
+    assert (sum(read), max(read)) == (85, 40)
+    assert set(reports[-2]["lag"]) == {first, second, third}
+    # Spark asks for new messages once more before it ends, so the last commit is shown as well.
+    shown = [one.consumer("spark").info() for one in built]
+    assert [(one.ack_floor.stream_seq, one.num_pending) for one in shown] == [
+        (60, 0),
+        (5, 0),
+        (30, 0),
+    ]
 
 
 def test_a_filter_and_a_start_by_number(pipeline: Pipeline, streams: "Streams") -> None:

@@ -11,7 +11,7 @@ the patterns and the split of the first run, so that its partitions depend on th
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -26,9 +26,9 @@ from jetspark.spark.kv.plan import KeyPartition, RevisionPartition, WholePartiti
 from jetspark.spark.kv.previous import PreviousRevisions
 from jetspark.spark.kv.reader import KvSnapshotReader
 from jetspark.spark.kv.rows import KvEncoder
-from jetspark.spark.stream.offsets import BatchPlan, Offset, decode_offset
+from jetspark.spark.stream.followed_stream import Beginning
+from jetspark.spark.stream.offsets import BatchPlan, Offset
 from jetspark.spark.stream.range_reader import RangeReader, planned_partitions
-from jetspark.spark.stream.streaming_reader import Beginning
 from jetspark.spark.stream.view import PlanningFailed, StreamView, lend_for_planning, view_of
 
 # The offset before the first revision: the snapshot follows.
@@ -90,10 +90,6 @@ class BucketChanges:
                 f"{beyond - 1}"
             )
         return Beginning(view, Offset(first, view.created))
-
-    def decode(self, stream: str, offset: dict[str, Any]) -> Offset:
-        """Decode an offset of Spark's checkpoint."""
-        return decode_offset(stream, offset, lowest=BEFORE_SNAPSHOT)
 
     def snapshot(self, first: int) -> BatchPlan | None:
         """Return the plan of the snapshot, which is one micro-batch regardless of limits."""

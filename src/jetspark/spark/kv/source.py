@@ -12,7 +12,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from jetspark.spark.kv.feed import BucketChanges
+from jetspark.spark.kv.feed import BEFORE_SNAPSHOT, BucketChanges
 from jetspark.spark.kv.options import (
     KV_FORMAT,
     parse_kv_feed_options,
@@ -26,7 +26,7 @@ from jetspark.spark.kv.writer import KvRowWriter, check_kv_sink_schema, plan_kv_
 from jetspark.spark.option_reader import refuse_catalog_table
 from jetspark.spark.stream.options import default_min_partitions, header_mode
 from jetspark.spark.stream.refused_reader import reader_or_refusal
-from jetspark.spark.stream.streaming_reader import JetStreamStreamReader
+from jetspark.spark.stream.streaming_reader import JetStreamStreamReader, OneStream
 from jetspark.spark.times import session_zone
 from jetspark.spark.writers import BatchWriter, StreamWriter
 
@@ -77,7 +77,9 @@ class KvDataSource(DataSource):
             self.options, default_min_partitions=default_min_partitions(os.environ)
         )
         check_kv_schema(schema, options.snapshot.headers, previous=options.include_previous)
-        return JetStreamStreamReader(options.source, BucketChanges(options, schema))
+        changes = BucketChanges(options, schema)
+        streams = OneStream(changes, options.source.stream, BEFORE_SNAPSHOT)
+        return JetStreamStreamReader(options.source, streams)
 
     def _row_writer(self, schema: StructType, overwrite: bool, *, streaming: bool) -> KvRowWriter:
         options = parse_kv_sink_options(self.options, streaming=streaming)

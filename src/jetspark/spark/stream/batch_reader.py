@@ -1,6 +1,7 @@
 """A batch read: the driver plans ranges of sequences, each task scans one of them."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -12,7 +13,7 @@ from jetspark.errors import BucketNotFound
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.stream.options import FORMAT_NAME, ReadMode, SourceOptions
-from jetspark.spark.stream.planner import SequenceRange, plan_partitions, plan_range
+from jetspark.spark.stream.planner import SequenceRange, plan_partitions, plan_range, share
 from jetspark.spark.stream.range_reader import SequencePartition, StreamRows, with_retries
 from jetspark.spark.stream.sink.ledger import read_entry
 from jetspark.spark.stream.splitting import SPAN_MIN, count_points, plan_by_count, probe_places
@@ -23,6 +24,7 @@ from jetspark.spark.stream.view import (
     first_match,
     first_since,
     planning,
+    stream_names,
     view_of,
 )
 
@@ -36,6 +38,19 @@ class OpenPartition(InputPartition):
         self.first = first
         self.end = end
         """The first sequence not to read; None: the end of the stream."""
+
+
+class _PlannedStream(NamedTuple):
+    """A stream of a batch read, and the sequences to read."""
+
+    options: SourceOptions
+    whole: SequenceRange
+    created: str
+
+    @property
+    def length(self) -> int:
+        """The number of sequences."""
+        return self.whole.end - self.whole.first
 
 
 class JetStreamBatchReader(DataSourceReader):
@@ -56,14 +71,14 @@ class JetStreamBatchReader(DataSourceReader):
         a sequence given by number no longer exists.
         """
         options = self._options
-        with planning(options) as client:
-            stream = find_stream(client, options)
-            whole = self._plan(client, stream)
-            parts = self._split(stream, whole)
-            created = view_of(stream.cached_info).created
-        if options.open_ended:
-            return self._open_partitions(stream.name, parts or [whole])
-        return [SequencePartition(stream.name, part.first, part.end, created) for part in parts]
+        names = stream_names(options)
+        self._refuse_absent(names)
+        planned = [self._plan_stream(name) for name in names]
+        shares = share(options.min_partitions, [one.length for one in planned])
+        made: list[InputPartition] = []
+        for one, least in zip(planned, shares, strict=True):
+            made += self._partitions_of(one, max(1, least))
+        return made
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of ``partition`` as Arrow batches. Runs in a task."""
@@ -71,11 +86,45 @@ class JetStreamBatchReader(DataSourceReader):
             partition = self._closed(partition)
         return self._rows.read(partition)
 
-    def _open_partitions(self, stream: str, parts: list[SequenceRange]) -> list[InputPartition]:
+    def _refuse_absent(self, names: list[str]) -> None:
+        """Refuse a pattern that matches nothing, and offsets of streams that do not exist."""
+        options = self._options
+        if not names:
+            raise PlanningFailed(
+                f"format {FORMAT_NAME!r}: no stream on {options.connection.display_servers} "
+                f"matches streamPattern {options.stream_pattern!r} (it must match the whole name; "
+                "streams of buckets only match a pattern that starts with KV_ or OBJ_)"
+            )
+        given = options.starts.keys() | options.ends.keys() | options.min_last_seqs.keys()
+        absent = sorted(given - {*names})
+        if absent:
+            raise PlanningFailed(
+                f"format {FORMAT_NAME!r}: the options have offsets of {', '.join(absent)}, which "
+                f"does not exist on {options.connection.display_servers}"
+            )
+
+    def _plan_stream(self, name: str) -> "_PlannedStream":
+        options = self._options.for_stream(name)
+        with planning(options) as client:
+            stream = find_stream(client, options)
+            whole = self._plan(client, stream, options)
+            return _PlannedStream(options, whole, view_of(stream.cached_info).created)
+
+    def _partitions_of(self, planned: "_PlannedStream", least: int) -> list[InputPartition]:
+        options, whole, created = planned
+        with planning(options) as client:
+            parts = self._split(find_stream(client, options), options, whole, least)
+        if options.open_ended:
+            return self._open_partitions(options, parts or [whole])
+        return [SequencePartition(options.stream, part.first, part.end, created) for part in parts]
+
+    def _open_partitions(
+        self, options: SourceOptions, parts: list[SequenceRange]
+    ) -> list[InputPartition]:
         """Let the last partition grow with the stream, and the first shrink with it."""
         # The plan starts within the current stream, but an open read starts at its option: a
         # stream may reach that place later, or be created again and start before it.
-        asked = self._options.starting_seq or 1
+        stream, asked = options.stream, options.starting_seq or 1
         return [
             OpenPartition(
                 stream,
@@ -87,7 +136,8 @@ class JetStreamBatchReader(DataSourceReader):
 
     def _closed(self, partition: OpenPartition) -> SequencePartition:
         """Return the current range of ``partition``."""
-        connection, since = self._options.connection, self._options.starting_time_ns
+        options = self._options.for_stream(partition.stream)
+        connection, since = options.connection, options.starting_time_ns
 
         def look(client: sync.Client) -> SequencePartition:
             stream = jetstream_of(client, connection).stream(partition.stream)
@@ -103,9 +153,9 @@ class JetStreamBatchReader(DataSourceReader):
 
         return with_retries(connection, look)
 
-    def _plan(self, client: sync.Client, stream: sync.Stream) -> SequenceRange:
-        # If only a subject was given, errors name the stream that stores it.
-        options = msgspec.structs.replace(self._options, stream=stream.name)
+    def _plan(
+        self, client: sync.Client, stream: sync.Stream, options: SourceOptions
+    ) -> SequenceRange:
         view = view_of(await_sequence(stream, options))
         # Times are converted to sequences once, here: every task reads by sequence.
         if options.starting_time_ns is not None:
@@ -128,10 +178,11 @@ class JetStreamBatchReader(DataSourceReader):
         list(self._rows.ranges.scan(stream, whole.first, whole.first))
         return whole
 
-    def _split(self, stream: sync.Stream, whole: SequenceRange) -> list[SequenceRange]:
+    def _split(
+        self, stream: sync.Stream, options: SourceOptions, whole: SequenceRange, least: int
+    ) -> list[SequenceRange]:
         """Split by sequences, or by counts if those would be uneven."""
-        options = self._options
-        least, most = options.min_partitions, options.max_records_per_partition
+        most = options.max_records_per_partition
         equal = plan_partitions(whole, min_partitions=least, max_records=most)
         view = view_of(stream.cached_info)
         span = view.bounds.last_seq - view.bounds.first_seq + 1
@@ -148,7 +199,9 @@ class JetStreamBatchReader(DataSourceReader):
         options = self._options
         jetstream = jetstream_of(client, options.connection)
         try:
-            found = read_entry(jetstream, options.ledger_bucket, options.committed_by)
+            found = None
+            if not options.reads_several:
+                found = read_entry(jetstream, options.ledger_bucket, options.committed_by)
             if found is None:
                 # In the ledger that sinks create automatically, a query has an entry per stream.
                 name = f"{options.committed_by}.{stream}"
@@ -161,6 +214,6 @@ class JetStreamBatchReader(DataSourceReader):
         if found is None:
             raise PlanningFailed(
                 f"format {FORMAT_NAME!r}: query {options.committed_by!r} has not committed "
-                f"anything to the ledger {options.ledger_bucket!r} yet"
+                f"anything of stream {stream!r} to the ledger {options.ledger_bucket!r} yet"
             )
         return found.entry.last_seq

@@ -10,13 +10,17 @@ created: the sequences of a stream that was deleted and created again start over
 describes the micro-batch that ends here: the sequence it starts at, the inner boundaries of its
 partitions, and its subject filters. They are part of the offset because Spark runs an interrupted
 micro-batch again with nothing but its two offsets, perhaps in a process with other cores and
-options, and exactly-once writes need the same rows in it again. An offset without ``from`` ends a
-micro-batch that reads nothing; its filters are those used before it.
+options, and exactly-once writes need the same rows in it again. A place without ``from`` is of a
+stream from which the micro-batch reads nothing; its filters are those used before it.
+
+Each stream of a read has its place, also one that was read before and that the options no longer
+select: if they select it again, the query continues where it was.
 
 Version 1 (jetspark 0.1.0) has ``next`` and ``created`` only. It is read, never written.
 """
 
 import itertools
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from jetspark.errors import Error
@@ -56,26 +60,19 @@ class Offset(NamedTuple):
         """The subject filters of the read up to this position; None: unknown."""
         return self.subjects if self.plan is None else self.plan.subjects
 
-
-def encode_offset(stream: str, offset: Offset) -> dict[str, Any]:
-    """Return the form for Spark's checkpoint."""
-    place: dict[str, Any] = {"next": offset.next, "created": offset.created}
-    plan = offset.plan
-    if plan is not None:
-        place["from"] = plan.first
-        if plan.cuts:
-            place["cuts"] = list(plan.cuts)
-        if plan.subjects:
-            place["subjects"] = list(plan.subjects)
-        if plan.snapshot_split is not None:
-            place["split"] = list(plan.snapshot_split)
-    elif offset.subjects:
-        place["subjects"] = list(offset.subjects)
-    return {"v": VERSION, "streams": {stream: place}}
+    def reached(self) -> "Offset":
+        """Return the position alone, for a micro-batch that reads nothing of this stream."""
+        return Offset(self.next, self.created, subjects=self.filters)
 
 
-def decode_offset(stream: str, value: dict[str, Any], *, lowest: int = 1) -> Offset:
-    """Decode an offset; raises ``OffsetRefused`` if another read or version wrote it.
+def encode_offsets(offsets: Mapping[str, Offset]) -> dict[str, Any]:
+    """Return the form for Spark's checkpoint, in the order of names."""
+    places = {stream: _place(offsets[stream]) for stream in sorted(offsets)}
+    return {"v": VERSION, "streams": places}
+
+
+def decode_offsets(value: Mapping[str, Any], *, lowest: int = 1) -> dict[str, Offset]:
+    """Decode an offset, by stream; raises ``OffsetRefused`` if another version wrote it.
 
     ``lowest`` is the smallest valid sequence of such an offset.
     """
@@ -88,14 +85,52 @@ def decode_offset(stream: str, value: dict[str, Any], *, lowest: int = 1) -> Off
             'option("startingOffsets", ...) set to where it should continue'
         )
     streams = value.get("streams")
-    if not isinstance(streams, dict) or set(streams) != {stream}:
-        raise _of_another_read(stream, streams)
-    place = streams[stream]
+    if not isinstance(streams, dict):
+        raise _damaged(value, "no streams")
+    return {
+        stream: _offset(value, place, lowest, planned=version == VERSION)
+        for stream, place in streams.items()
+    }
+
+
+def of_another_read(offsets: Mapping[str, Offset], read: str) -> OffsetRefused:
+    """Return the error for a checkpoint with none of the streams of a query; ``read`` has them."""
+    text = (
+        f"the checkpoint belongs to another read: it has offsets of {', '.join(offsets)}, this "
+        f"query reads {read}. Use a checkpointLocation of its own for {read}"
+    )
+    if len(offsets) == 1:
+        ((name, place),) = offsets.items()
+        text += (
+            f"; if it is {name!r} under a new name, with the same sequences, set "
+            f'option("startingOffsets", "{place.next}") there to continue after sequence '
+            f"{place.next - 1}"
+        )
+    return OffsetRefused(text)
+
+
+def _place(offset: Offset) -> dict[str, Any]:
+    place: dict[str, Any] = {"next": offset.next, "created": offset.created}
+    plan = offset.plan
+    if plan is not None:
+        place["from"] = plan.first
+        if plan.cuts:
+            place["cuts"] = list(plan.cuts)
+        if plan.subjects:
+            place["subjects"] = list(plan.subjects)
+        if plan.snapshot_split is not None:
+            place["split"] = list(plan.snapshot_split)
+    elif offset.subjects is not None:
+        place["subjects"] = list(offset.subjects)
+    return place
+
+
+def _offset(value: Mapping[str, Any], place: Any, lowest: int, *, planned: bool) -> Offset:
     if not isinstance(place, dict) or not _is_sequence(place.get("next"), lowest):
         raise _damaged(value, "no sequence in 'next'")
     if not isinstance(place.get("created"), str):
         raise _damaged(value, "no time in 'created'")
-    if version == VERSION_WITHOUT_PLAN:
+    if not planned:
         return Offset(place["next"], place["created"], planned=False)
     plan = _plan_of(value, place, lowest)
     passed = place.get("subjects") if plan is None else None
@@ -104,7 +139,7 @@ def decode_offset(stream: str, value: dict[str, Any], *, lowest: int = 1) -> Off
     )
 
 
-def _plan_of(value: dict[str, Any], place: dict[str, Any], lowest: int) -> BatchPlan | None:
+def _plan_of(value: Mapping[str, Any], place: dict[str, Any], lowest: int) -> BatchPlan | None:
     first = place.get("from")
     if first is None:
         return None
@@ -132,25 +167,7 @@ def _is_sequence(value: object, lowest: int) -> bool:
     return whole and lowest <= value <= SEQ_MAX + 1  # type: ignore[operator]
 
 
-def _of_another_read(stream: str, streams: object) -> OffsetRefused:
-    names = ", ".join(map(str, streams)) if isinstance(streams, dict) else repr(streams)
-    text = (
-        f"the checkpoint belongs to another read: it has offsets of {names}, this query reads "
-        f"{stream!r}. Use a checkpointLocation of its own for {stream!r}"
-    )
-    if isinstance(streams, dict) and len(streams) == 1:
-        ((name, place),) = streams.items()
-        reached = place.get("next") if isinstance(place, dict) else None
-        if _is_sequence(reached, 1):
-            text += (
-                f"; if it is {name!r} under a new name, with the same sequences, set "
-                f'option("startingOffsets", "{reached}") there to continue after sequence '
-                f"{reached - 1}"  # type: ignore[operator]
-            )
-    return OffsetRefused(text)
-
-
-def _damaged(value: dict[str, Any], what: str) -> OffsetRefused:
+def _damaged(value: Mapping[str, Any], what: str) -> OffsetRefused:
     return OffsetRefused(
         f"the checkpoint's offset {value!r} has {what}: it was damaged or edited. Restore the "
         "checkpoint, or start the query with a new checkpointLocation and "

@@ -9,9 +9,12 @@ from jetspark.spark.option_reader import STREAMING_WRITE_OPTIONS, Use
 _READ: Final = (
     *CONNECTION_OPTIONS,
     "stream",
+    "streams",
+    "streamPattern",
     "subject",
     "startingOffsets",
     "startingTimestamp",
+    "startingOffsetsByTimestamp",
     "minPartitions",
     "maxRecordsPerPartition",
     "failOnDataLoss",
@@ -42,7 +45,13 @@ _WRITE: Final = (
 )
 
 OPTIONS: Final[Mapping[Use, tuple[str, ...]]] = {
-    Use.READ: (*_READ, "endingOffsets", "endingTimestamp", "ledgerBucket"),
+    Use.READ: (
+        *_READ,
+        "endingOffsets",
+        "endingTimestamp",
+        "endingOffsetsByTimestamp",
+        "ledgerBucket",
+    ),
     Use.READ_STREAM: (
         *_READ,
         "maxOffsetsPerTrigger",
@@ -51,7 +60,25 @@ OPTIONS: Final[Mapping[Use, tuple[str, ...]]] = {
         "maxTriggerDelay",
         "onCommit",
         "onRecreate",
+        "progressConsumer",
     ),
     Use.WRITE: (*_WRITE, "txnAppId", "txnVersion"),
     Use.WRITE_STREAM: (*_WRITE, "idPrefix", *STREAMING_WRITE_OPTIONS),
+}
+
+# Options of Spark's Kafka source and sink that have another name here, in lower case.
+KAFKA_OPTIONS: Final[Mapping[str, str]] = {
+    "kafka.bootstrap.servers": "servers",
+    "subscribe": "streams",
+    "subscribepattern": "streamPattern",
+    "assign": "streams; a stream has no partitions to assign",
+    "topic": "stream, or subject",
+    "kafka.group.id": "progressConsumer",
+    "groupidprefix": "progressConsumer",
+    "startingoffsetsbytimestampstrategy": (
+        "nothing: a time after the last message starts with the next one"
+    ),
+    "fetchoffset.numretries": "nothing: a query waits up to 60 s for its server",
+    "fetchoffset.retryintervalms": "nothing: a query waits up to 60 s for its server",
+    "kafkaconsumer.polltimeoutms": "nothing: a query waits up to 60 s for its server",
 }

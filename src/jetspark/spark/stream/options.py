@@ -5,15 +5,17 @@ refused, never ignored.
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
 from jetspark.spark.connection_settings import Connection, parse_connection
 from jetspark.spark.option_reader import (
+    DIGITS,
     OptionReader,
     Use,
     boolean,
@@ -22,7 +24,7 @@ from jetspark.spark.option_reader import (
     text_of,
     whole_number,
 )
-from jetspark.spark.stream.option_names import OPTIONS
+from jetspark.spark.stream.option_names import KAFKA_OPTIONS, OPTIONS
 from jetspark.spark.times import SessionZone, TimeOptions
 from jetspark.subjects.match import overlaps
 from jetspark.subjects.tokens import (
@@ -35,6 +37,7 @@ from jetspark.units import parse_duration
 
 FORMAT_NAME: Final = "jetstream"
 _Word = TypeVar("_Word", bound=StrEnum)
+_Value = TypeVar("_Value")
 
 # The planner of a source has no SparkContext and cannot count cores: `register` and `configure`
 # put the default of minPartitions into this environment variable.
@@ -80,12 +83,37 @@ class OnRecreate(StrEnum):
     CONTINUE = "continue"
 
 
+class StreamStart(NamedTuple):
+    """Where the read of one stream starts; without any of these at its first message."""
+
+    seq: int | None = None
+    latest: bool = False
+    time_ns: int | None = None
+
+
+class StreamEnd(NamedTuple):
+    """Where the read of one stream ends; without any of these at its last message."""
+
+    seq: int | None = None
+    time_ns: int | None = None
+
+
 class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of a read. Ranges of sequences exclude their end."""
+    """The options of a read. Ranges of sequences exclude their end.
+
+    ``for_stream`` returns those of one stream of a read of several.
+    """
 
     connection: Connection
     stream: str = ""
-    """Empty: the one stream that stores the subjects, looked up at planning time."""
+    """Empty: ``streams``, ``stream_pattern``, or the one stream that stores the subjects."""
+    streams: tuple[str, ...] = ()
+    stream_pattern: str = ""
+    """A regular expression that matches the whole name of a stream."""
+    starts: Mapping[str, StreamStart] = {}
+    """By stream; others start as the fields below say."""
+    ends: Mapping[str, StreamEnd] = {}
+    min_last_seqs: Mapping[str, int] = {}
     subjects: tuple[str, ...] = ()
     """Filters; none means every subject."""
     starting_seq: int | None = None
@@ -117,6 +145,8 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_batch_bytes: int = MAX_BATCH_BYTES
     on_commit: str = ""
     """What happens to committed messages: ``purge``, ``ack:<durable>``, or nothing."""
+    progress_consumer: str = ""
+    """The durable consumer of each stream that shows the position of the query."""
     read_mode: ReadMode = ReadMode.AUTO
     trigger: "TriggerLimits | None" = None
     """Limits of a micro-batch; None in a batch read."""
@@ -127,6 +157,33 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
         if self.on_recreate is not None:
             return self.on_recreate
         return OnRecreate.FAIL if self.fail_on_data_loss else OnRecreate.EARLIEST
+
+    @property
+    def reads_several(self) -> bool:
+        """Whether streams may be added to the read, or removed from it."""
+        return bool(self.streams or self.stream_pattern)
+
+    def for_stream(self, name: str) -> "SourceOptions":
+        """Return the options of one stream of the read."""
+        start = self.starts.get(
+            name, StreamStart(self.starting_seq, self.from_latest, self.starting_time_ns)
+        )
+        end = self.ends.get(name, StreamEnd(self.ending_seq, self.ending_time_ns))
+        return msgspec.structs.replace(
+            self,
+            stream=name,
+            streams=(),
+            stream_pattern="",
+            starts={},
+            ends={},
+            min_last_seqs={},
+            starting_seq=start.seq,
+            from_latest=start.latest,
+            starting_time_ns=start.time_ns,
+            ending_seq=end.seq,
+            ending_time_ns=end.time_ns,
+            min_last_seq=self.min_last_seqs.get(name, self.min_last_seq),
+        )
 
 
 class TriggerLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,43 +210,50 @@ def parse_source_options(
     """
     times = TimeOptions(zone)
     use = Use.READ_STREAM if streaming else Use.READ
-    instead = dict.fromkeys(("endingOffsets", "endingTimestamp"), "a stream has no end")
-    reader = OptionReader(FORMAT_NAME, options, use, OPTIONS, instead)
-    reader.take("pushDown", _push_down, None)
-    stream = reader.take("stream", stream_name, "", required=not reader.has("subject"))
-    start = reader.take(
-        "startingOffsets",
-        lambda text: _starting(text, stream, streaming),
-        _LATEST if streaming else _EARLIEST,
+    instead = dict.fromkeys(
+        ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"), "a stream has no end"
     )
-    for edge in ("starting", "ending"):
-        if reader.has(f"{edge}Offsets") and reader.has(f"{edge}Timestamp"):
-            reader.problems.append(f"{edge}Offsets and {edge}Timestamp are mutually exclusive")
+    reader = OptionReader(FORMAT_NAME, options, use, OPTIONS, instead, KAFKA_OPTIONS)
+    reader.take("pushDown", _push_down, None)
+    selected = _selection(reader)
+    starts = _starts(reader, selected, times, streaming=streaming)
+    ends = _ends(reader, selected, times)
     committed = reader.take("endingOffsets", _committed, "")
     if bool(committed) != reader.has("ledgerBucket"):
         reader.problems.append(
             "endingOffsets committed:<queryId> requires ledgerBucket, and the reverse"
         )
-    open_ended = reader.take("endingOffsets", lambda text: _is_open(text, stream), default=False)
+    open_ended = reader.take("endingOffsets", partial(_is_open, selected=selected), default=False)
     fail_on_loss = reader.take("failOnDataLoss", boolean, default=not open_ended)
     if open_ended and fail_on_loss:
         reader.problems.append(
             "endingOffsets open reads the stream as it is when a task runs and cannot detect "
             "removed messages: leave out failOnDataLoss true"
         )
+    waited_for: dict[str, int] = {}
+    waited_for = reader.take(
+        "minLastSeq", lambda text: _by_stream(text, selected, parse_sequence), waited_for
+    )
+    start = starts.pop(_EVERY, StreamStart(latest=streaming))
+    end = ends.pop(_EVERY, StreamEnd())
     parsed = SourceOptions(
         committed_by=committed,
         open_ended=open_ended,
         ledger_bucket=reader.take("ledgerBucket", text_of, ""),
         connection=parse_connection(reader),
-        stream=stream,
+        stream=selected.stream,
+        streams=selected.streams,
+        stream_pattern=selected.pattern,
+        starts=starts,
+        ends=ends,
+        min_last_seq=waited_for.pop(_EVERY, 0),
+        min_last_seqs=waited_for,
         subjects=reader.take("subject", _subjects, ()),
-        starting_seq=start if start > 0 else None,
-        starting_time_ns=reader.take("startingTimestamp", times.parse, None),
-        from_latest=start == _LATEST and not reader.has("startingTimestamp"),
-        ending_seq=reader.take("endingOffsets", lambda text: _ending(text, stream), None),
-        ending_time_ns=reader.take("endingTimestamp", times.parse, None),
-        min_last_seq=reader.take("minLastSeq", parse_sequence, 0),
+        starting_seq=start.seq,
+        starting_time_ns=start.time_ns,
+        from_latest=start.latest,
+        ending_seq=end.seq,
+        ending_time_ns=end.time_ns,
         min_partitions=reader.take("minPartitions", positive, default_min_partitions),
         max_records_per_partition=reader.take(
             "maxRecordsPerPartition", positive, MAX_RECORDS_PER_PARTITION
@@ -199,15 +263,139 @@ def parse_source_options(
         batch_size=reader.take("batchSize", positive, BATCH_SIZE),
         max_batch_bytes=reader.take("maxBatchBytes", positive, MAX_BATCH_BYTES),
         on_commit=reader.take("onCommit", _on_commit, ""),
+        progress_consumer=reader.take("progressConsumer", _durable, ""),
         on_recreate=reader.take("onRecreate", partial(word_of, OnRecreate), None),
         read_mode=reader.take("readMode", partial(word_of, ReadMode), ReadMode.AUTO),
         trigger=parse_trigger(reader) if streaming else None,
         # After the times have been parsed.
         assumed_zone=times.assumed,
     )
-    _check_order(reader, parsed.starting_seq, parsed.ending_seq)
+    if parsed.progress_consumer and parsed.on_commit == f"ack:{parsed.progress_consumer}":
+        reader.problems.append(
+            "progressConsumer and onCommit name the same consumer, which cannot do both: an "
+            "acknowledging consumer shows the position already"
+        )
+    for name in sorted(starts.keys() | ends.keys() | {parsed.stream}):
+        one = parsed.for_stream(name)
+        _check_order(reader, one.starting_seq, one.ending_seq)
     reader.finish()
-    return parsed
+    return parsed.for_stream(parsed.stream) if parsed.stream else parsed
+
+
+# The name for every stream that has no value of its own.
+_EVERY: Final = ""
+
+
+class _Selection(NamedTuple):
+    """The streams of a read, as given by its options."""
+
+    stream: str = ""
+    streams: tuple[str, ...] = ()
+    pattern: str = ""
+
+    @property
+    def form(self) -> str:
+        """How an option with a value for each stream is written."""
+        names = self.streams or (self.stream or "ORDERS",)
+        return "{" + ", ".join(f'"{name}": 17' for name in names) + "}"
+
+
+def _selection(reader: OptionReader) -> _Selection:
+    given = [name for name in ("stream", "streams", "streamPattern") if reader.has(name)]
+    if len(given) > 1:
+        reader.problems.append(f"{' and '.join(given)} are mutually exclusive: give one of them")
+    required = not given and not reader.has("subject")
+    return _Selection(
+        reader.take("stream", stream_name, "", required=required),
+        reader.take("streams", _stream_names, ()),
+        reader.take("streamPattern", _pattern, ""),
+    )
+
+
+def _by_stream(
+    text: str, selected: _Selection, parse: Callable[[str], _Value]
+) -> dict[str, _Value]:
+    """Parse one value for every stream, or JSON with values by stream.
+
+    A sequence means something in one stream only, so several streams need JSON for sequences.
+    """
+    if not text.startswith("{"):
+        several = bool(selected.streams or selected.pattern)
+        if several and DIGITS.fullmatch(text):
+            raise ValueError(f"{text!r} is a sequence of one stream: use {selected.form}")
+        return {_EVERY: parse(text)}
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"is not JSON: {error}") from None
+    _check_json(text, found, selected)
+    return {name: parse(str(value)) for name, value in found.items()}
+
+
+def _check_json(text: str, found: dict[str, object], selected: _Selection) -> None:
+    form = f"{shortened(text)} must have the form {selected.form}"
+    if any(
+        not isinstance(value, int | str) or isinstance(value, bool) for value in found.values()
+    ):
+        raise ValueError(form)
+    if selected.pattern:
+        other = [name for name in found if not re.fullmatch(selected.pattern, name)]
+        if other:
+            raise ValueError(f"names {', '.join(other)}, which streamPattern does not match")
+        return
+    if not selected.stream and not selected.streams:
+        raise ValueError("as JSON requires the option stream or streams")
+    expected = set(selected.streams or (selected.stream,))
+    if set(found) != expected:
+        missing, other = sorted(expected - set(found)), sorted(set(found) - expected)
+        what = f"has no value for {', '.join(missing)}" if missing else ""
+        more = f"names {', '.join(other)}, which the query does not read" if other else ""
+        raise ValueError(f"{form}: it {' and '.join(part for part in (what, more) if part)}")
+
+
+def _starts(
+    reader: OptionReader, selected: _Selection, times: TimeOptions, *, streaming: bool
+) -> dict[str, StreamStart]:
+    """Parse where the streams start; ``_EVERY`` is the value for those without their own."""
+    _refuse_several(reader, "starting")
+    starts: dict[str, StreamStart] = {}
+    starts = reader.take(
+        "startingOffsets",
+        lambda text: _by_stream(text, selected, partial(_starting, streaming=streaming)),
+        starts,
+    )
+    times_of = _times(reader, "starting", selected, times)
+    return starts | {name: StreamStart(time_ns=at) for name, at in times_of.items()}
+
+
+def _ends(reader: OptionReader, selected: _Selection, times: TimeOptions) -> dict[str, StreamEnd]:
+    _refuse_several(reader, "ending")
+    ends: dict[str, StreamEnd] = {}
+    ends = reader.take("endingOffsets", lambda text: _by_stream(text, selected, _ending), ends)
+    times_of = _times(reader, "ending", selected, times)
+    return ends | {name: StreamEnd(time_ns=at) for name, at in times_of.items()}
+
+
+def _times(
+    reader: OptionReader, edge: str, selected: _Selection, times: TimeOptions
+) -> dict[str, int]:
+    name = f"{edge}OffsetsByTimestamp"
+
+    def parse(text: str) -> dict[str, int]:
+        if not text.startswith("{"):
+            raise ValueError(f"is JSON with a time by stream; for all streams use {edge}Timestamp")
+        return _by_stream(text, selected, times.parse)
+
+    every: dict[str, int] = {}
+    every = reader.take(f"{edge}Timestamp", lambda text: {_EVERY: times.parse(text)}, every)
+    return reader.take(name, parse, every)
+
+
+def _refuse_several(reader: OptionReader, edge: str) -> None:
+    names = (f"{edge}Offsets", f"{edge}Timestamp", f"{edge}OffsetsByTimestamp")
+    given = [name for name in names if reader.has(name)]
+    if len(given) > 1:
+        reader.problems.append(f"{' and '.join(given)} are mutually exclusive")
 
 
 def _check_order(reader: OptionReader, first: int | None, end: int | None) -> None:
@@ -253,6 +441,22 @@ def stream_name(text: str) -> str:
     return text
 
 
+def _stream_names(text: str) -> tuple[str, ...]:
+    names = tuple(stream_name(part.strip()) for part in text.split(","))
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"names {', '.join(twice)} twice: messages would be duplicated")
+    return names
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"{shortened(text)} is not a regular expression: {error}") from None
+    return text_of(text)
+
+
 def _subjects(text: str) -> tuple[str, ...]:
     filters = tuple(part.strip() for part in text.split(","))
     for number, one in enumerate(filters):
@@ -267,35 +471,34 @@ def _subjects(text: str) -> tuple[str, ...]:
     return filters
 
 
-# Words for the start of a read, in addition to sequences.
-_EARLIEST: Final = 0
-_LATEST: Final = -1
 # The word for a read that ends at the end of the stream when it runs.
 _OPEN: Final = "open"
 
 
-def _starting(text: str, stream: str, streaming: bool) -> int:
-    offset = _of_stream(text, stream)
-    if offset.lower() == "earliest":
-        return _EARLIEST
-    if offset.lower() == "latest":
+def _starting(text: str, *, streaming: bool) -> StreamStart:
+    if text.lower() == "earliest":
+        return StreamStart()
+    if text.lower() == "latest":
         if not streaming:
             raise ValueError("'latest' would read nothing: use earliest or a sequence")
-        return _LATEST
-    return _sequence_or(offset, "earliest, latest" if streaming else "earliest")
+        return StreamStart(latest=True)
+    return StreamStart(_sequence_or(text, "earliest, latest" if streaming else "earliest"))
 
 
-def _ending(text: str, stream: str) -> int | None:
-    offset = _of_stream(text, stream)
-    if offset.lower() in {"latest", _OPEN} or offset.startswith("committed:"):
-        return None
-    if offset.lower() == "earliest":
+def _ending(text: str) -> StreamEnd:
+    if text.lower() in {"latest", _OPEN} or text.startswith("committed:"):
+        return StreamEnd()
+    if text.lower() == "earliest":
         raise ValueError("'earliest' would read nothing: use latest or a sequence")
-    return _sequence_or(offset, "latest, open")
+    return StreamEnd(_sequence_or(text, "latest, open"))
 
 
-def _is_open(text: str, stream: str) -> bool:
-    return _of_stream(text, stream).lower() == _OPEN
+def _is_open(text: str, *, selected: _Selection) -> bool:
+    """Whether a read is open-ended: all of its streams, or none."""
+    words = {value.lower() for value in _by_stream(text, selected, str).values()}
+    if _OPEN in words and len(words) > 1:
+        raise ValueError("open must apply to every stream or to none")
+    return words == {_OPEN}
 
 
 def _committed(text: str) -> str:
@@ -319,6 +522,13 @@ def _on_commit(text: str) -> str:
     return "" if word.lower() == "none" else "purge"
 
 
+def _durable(text: str) -> str:
+    problem = consumer_name_problem(text)
+    if problem is not None:
+        raise ValueError(f"{text!r} is not a name of a consumer: {problem}")
+    return text
+
+
 def word_of(words: type[_Word], text: str) -> _Word:
     """Parse a value of an enumeration."""
     try:
@@ -331,19 +541,6 @@ def _push_down(text: str) -> None:
     """Accept only false, which programs written for 0.1.0 may set."""
     if boolean(text):
         raise ValueError(_NO_PUSH_DOWN)
-
-
-def _of_stream(text: str, stream: str) -> str:
-    """The JSON value for the stream, as in ``{"ORDERS": 17}``; other text unchanged."""
-    if not text.startswith("{"):
-        return text
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"is not JSON: {error}") from None
-    if list(found) != [stream] or isinstance(found[stream], bool | float | list | dict):
-        raise ValueError(f'{text!r} must have the form {{"{stream}": 17}}')
-    return str(found[stream])
 
 
 def _sequence_or(text: str, words: str) -> int:

@@ -4,6 +4,7 @@ Ranges are half-open, like offsets in Spark's other sources: ``first`` is read, 
 """
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -84,25 +85,70 @@ def plan_partitions(
     return [SequenceRange(edges[part], edges[part + 1]) for part in range(parts)]
 
 
-def admit(
-    first: int, end: int, limits: TriggerLimits, *, mean_size: float, waited_s: float | None
-) -> int:
-    """Return the end of a micro-batch that could read the sequences from ``first`` to ``end``.
+class Unread(NamedTuple):
+    """What a micro-batch could read of one stream."""
 
-    ``waited_s`` is how long the first of them has been delayed for ``minOffsetsPerTrigger``; None
-    if nothing may be delayed.
+    first: int
+    end: int
+    mean_size: float
+    """Mean size of a message in bytes."""
+
+
+def admit(
+    unread: Sequence[Unread], limits: TriggerLimits, *, waited_s: float | None, turn: int = 0
+) -> list[int]:
+    """Return where a micro-batch ends in each stream; at its first sequence: nothing is read.
+
+    ``waited_s`` is how long the first message has been delayed for ``minOffsetsPerTrigger``; None
+    if nothing may be delayed. ``turn`` is the number of the micro-batch: if the limits do not even
+    allow one message of each stream, the streams take turns.
     """
-    count = end - first
-    if count <= 0:
-        return first
-    if waited_s is not None and count < limits.min_offsets and waited_s < limits.max_delay_s:
-        return first
+    counts = [each.end - each.first for each in unread]
+    few = sum(counts) < limits.min_offsets
+    if waited_s is not None and few and waited_s < limits.max_delay_s:
+        return [each.first for each in unread]
     if limits.max_offsets is not None:
-        count = min(count, limits.max_offsets)
-    if limits.max_bytes is not None and mean_size > 0:
+        counts = share(limits.max_offsets, counts, turn=turn)
+    if limits.max_bytes is not None:
+        counts = _within_bytes(limits.max_bytes, counts, unread, turn)
+    return [each.first + count for each, count in zip(unread, counts, strict=True)]
+
+
+def share(limit: int, wanted: Sequence[int], *, turn: int = 0) -> list[int]:
+    """Divide ``limit`` in proportion to ``wanted``, and never more than that.
+
+    One each comes first, so that a stream with few messages does not wait until the others have
+    caught up; if the limit is lower than the number of streams, ``turn`` decides who goes first.
+    """
+    if sum(wanted) <= limit:
+        return list(wanted)
+    order = [(turn + step) % len(wanted) for step in range(len(wanted))]
+    shares = [0] * len(wanted)
+    for at in order:
+        shares[at] = min(1, wanted[at], limit - sum(shares))
+    left = limit - sum(shares)
+    rest = [want - have for want, have in zip(wanted, shares, strict=True)]
+    shares = [have + left * more // sum(rest) for have, more in zip(shares, rest, strict=True)]
+    for at in order:
+        shares[at] += min(1, wanted[at] - shares[at], limit - sum(shares))
+    return shares
+
+
+def _within_bytes(
+    limit: int, counts: Sequence[int], unread: Sequence[Unread], turn: int
+) -> list[int]:
+    sizes = [each.mean_size for each in unread]
+    wanted = [math.ceil(count * size) for count, size in zip(counts, sizes, strict=True)]
+    given = share(limit, wanted, turn=turn)
+    fitting = [
+        count if have == want else int(have / size)
+        for count, size, want, have in zip(counts, sizes, wanted, given, strict=True)
+    ]
+    if not any(fitting) and any(counts):
         # At least one: a message larger than the limit must not stop the query forever.
-        count = min(count, max(1, int(limits.max_bytes / mean_size)))
-    return first + count
+        order = [(turn + step) % len(counts) for step in range(len(counts))]
+        fitting[next(at for at in order if counts[at])] = 1
+    return fitting
 
 
 def plan_batch(
@@ -126,6 +172,14 @@ def planned_ranges(plan: BatchPlan, end: int, bounds: StreamBounds) -> list[Sequ
         first = max(low, min(bounds.first_seq, high))
         ranges.append(SequenceRange(first, max(first, min(high, beyond))))
     return ranges
+
+
+def emptied_ranges(plan: BatchPlan, end: int) -> list[SequenceRange]:
+    """Return the partitions of a planned micro-batch whose messages no longer exist.
+
+    Empty, but as many as before: the partitions of other streams keep their index.
+    """
+    return [SequenceRange(high, high) for high in (*plan.cuts, end)]
 
 
 def check_position(

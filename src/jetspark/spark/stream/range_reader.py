@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from jetspark import sync
 from jetspark.api.enums import Retention
 from jetspark.client.jetstream.message_columns import Column, MessageColumns
-from jetspark.errors import Error, MinLastSequence
+from jetspark.errors import Error, MinLastSequence, StreamNotFound
 from jetspark.spark.connection_settings import Connection
 from jetspark.spark.connections import CONNECTIONS, OUTAGE_S, jetstream_of
 from jetspark.spark.stream.consumer_scan import consumer_scan
@@ -167,10 +167,22 @@ class RangeReader:
                     stream.info()
                     self._check_unchanged(stream, partition)
                     self._check_still_kept(stream, missing)
+            except StreamNotFound:
+                self._accept_deleted(partition)
+                return
             except Error as error:
                 retries.pause(error)
             else:
                 return
+
+    def _accept_deleted(self, partition: SequencePartition) -> None:
+        """Raise ``DataLoss`` if the deletion of a stream after the planning is a loss."""
+        if self._options.fail_on_data_loss:
+            raise DataLoss(
+                f"stream {partition.stream!r} was deleted after the read of its messages "
+                f"{partition.first} to {partition.end - 1} was planned. To read what is left of "
+                'the others, set option("failOnDataLoss", "false")'
+            ) from None
 
     @property
     def _checks_holes(self) -> bool:

@@ -32,7 +32,7 @@ from jetspark.spark.stream.sink.plan import plan_write
 from jetspark.spark.stream.sink.routed import plan_routed_write
 from jetspark.spark.stream.sink.rows import check_sink_schema
 from jetspark.spark.stream.sink.writer import StreamRowWriter
-from jetspark.spark.stream.streaming_reader import JetStreamStreamReader, StreamMessages
+from jetspark.spark.stream.streaming_reader import JetStreamStreamReader, SelectedStreams
 from jetspark.spark.times import session_zone
 from jetspark.spark.writers import BatchWriter, RowWriter, StreamWriter
 
@@ -78,7 +78,7 @@ class JetStreamDataSource(DataSource):
     def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
         options = self._source_options(streaming=True)
         check_schema(schema, options.headers)
-        return JetStreamStreamReader(options, StreamMessages(options, schema))
+        return JetStreamStreamReader(options, SelectedStreams(options, schema))
 
     def _row_writer(self, schema: StructType, overwrite: bool, *, streaming: bool) -> RowWriter:
         options = parse_sink_options(self.options, streaming=streaming)

@@ -1,5 +1,6 @@
 """Requests of the driver before a read: which stream, its range, its creation time."""
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -28,9 +29,16 @@ from jetspark.units import format_rfc3339
 MIN_LAST_SEQ_WAIT_S: Final = 10.0
 MIN_LAST_SEQ_POLL_S: Final = 0.05
 
+# What the names of the streams of buckets and object stores start with.
+_BUCKETS: Final = ("KV_", "OBJ_")
+
 
 class PlanningFailed(Error):
     """A read that cannot work, detected on the driver before any task has started."""
+
+
+class StreamMissing(PlanningFailed):
+    """A stream of the read does not exist."""
 
 
 class ServerUnreachable(PlanningFailed):
@@ -66,7 +74,7 @@ def lend_for_planning(
     except (DataLoss, PlanningFailed):
         raise
     except (StreamNotFound, BucketNotFound):
-        raise PlanningFailed(f"{missing} {where}: create it, or correct the options") from None
+        raise StreamMissing(f"{missing} {where}: create it, or correct the options") from None
     except (Error, ValueError) as error:
         passing = isinstance(error, Error) and error.transient
         kind = ServerUnreachable if passing else PlanningFailed
@@ -77,9 +85,7 @@ def lend_for_planning(
 
 def planning(options: SourceOptions) -> AbstractContextManager[sync.Client]:
     """Lend a connection for planning the read of a stream."""
-    subjects = ", ".join(options.subjects)
-    named = f"stream {options.stream!r}" if options.stream else f"subject {subjects!r}"
-    what = named if options.stream else f"a stream that stores {subjects!r}"
+    named, what = _shown(options)
     return lend_for_planning(
         options.connection,
         doing=f"format {FORMAT_NAME!r} cannot read {named}",
@@ -87,19 +93,65 @@ def planning(options: SourceOptions) -> AbstractContextManager[sync.Client]:
     )
 
 
-def find_stream(client: sync.Client, options: SourceOptions) -> sync.Stream:
-    """Return the stream to read: by name, or the one that stores all the subjects (ADR-15)."""
-    jetstream = jetstream_of(client, options.connection)
+def _shown(options: SourceOptions) -> tuple[str, str]:
+    """Return the streams of a read for messages, and what must exist."""
     if options.stream:
-        return jetstream.stream(options.stream)
-    names = {jetstream.stream_name_by_subject(subject) for subject in options.subjects}
-    if len(names) != 1:
+        named = f"stream {options.stream!r}"
+        # A comma may be part of a name.
+        hint = " (for several streams use the option streams)" if "," in options.stream else ""
+        return named, f"{named}{hint}"
+    if options.streams:
+        return (f"the streams {', '.join(options.streams)}",) * 2
+    if options.stream_pattern:
+        return (f"the streams that match {options.stream_pattern!r}",) * 2
+    subjects = ", ".join(options.subjects)
+    return f"subject {subjects!r}", f"a stream that stores {subjects!r}"
+
+
+def is_selected(options: SourceOptions, name: str) -> bool:
+    """Return whether a stream of this name is part of a read.
+
+    For a read of one subject, it is not known here which stream stores it.
+    """
+    if options.stream_pattern:
+        return _matches(options.stream_pattern, name)
+    if options.streams:
+        return name in options.streams
+    return options.stream in {"", name}
+
+
+def stream_names(options: SourceOptions) -> list[str]:
+    """Return the names of the streams to read, sorted.
+
+    Streams given by name may not exist, those that match a pattern do.
+    """
+    if options.stream or options.streams:
+        return sorted(options.streams or (options.stream,))
+    with planning(options) as client:
+        jetstream = jetstream_of(client, options.connection)
+        if options.stream_pattern:
+            pattern = options.stream_pattern
+            return sorted({name for name in jetstream.stream_names() if _matches(pattern, name)})
+        names = sorted({jetstream.stream_name_by_subject(one) for one in options.subjects})
+    if len(names) > 1:
         raise PlanningFailed(
             f"format {FORMAT_NAME!r}: the subjects {', '.join(options.subjects)} belong to "
-            f"several streams ({', '.join(sorted(names))}): read each with its own "
-            'option("stream", ...)'
+            f'several streams: set option("streams", "{",".join(names)}") to read all of them, '
+            'or read each with its own option("stream", ...)'
         )
-    return jetstream.stream(names.pop())
+    return names
+
+
+def _matches(pattern: str, name: str) -> bool:
+    # Buckets and object stores are streams too. One of them is the ledger of Spark's sinks, and a
+    # query that reads its own ledger never ends: they match only if the pattern names them.
+    own = name.startswith(_BUCKETS) and not pattern.startswith(_BUCKETS)
+    return not own and re.fullmatch(pattern, name) is not None
+
+
+def find_stream(client: sync.Client, options: SourceOptions) -> sync.Stream:
+    """Return the one stream of a read, with its current state."""
+    return jetstream_of(client, options.connection).stream(options.stream)
 
 
 def view_of(info: StreamInfo) -> StreamView:

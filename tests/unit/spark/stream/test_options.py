@@ -112,7 +112,7 @@ def test_words_for_the_ends() -> None:
         ("maxBatchBytes", "8MB", "maxBatchBytes '8MB' is not a whole number"),
         ("path", "ORDERS", r"load\(\) does not support a path"),
         ("minPartition", "4", "unknown option 'minpartition': did you mean minPartitions"),
-        ("kafka.topic", "x", r"unknown option 'kafka.topic' \(expected one of servers, "),
+        ("rabbit.topic", "x", r"unknown option 'rabbit.topic' \(expected one of servers, "),
         ("readMode", "quick", "readMode 'quick' is not one of auto, direct, consumer"),
         ("STARTINGTIMESTAMP", "noon", "startingTimestamp 'noon' is not a time like"),
         ("maxOffsetsPerTrigger", "9", "maxOffsetsPerTrigger is for readStream"),
@@ -275,3 +275,94 @@ def test_the_left_default_is_used_only_when_nothing_was_asked_for() -> None:
 
     assert parse_source_options(NEEDED, default_min_partitions=8).min_partitions == 8
     assert parse_source_options(given, default_min_partitions=8).min_partitions == 3
+
+
+SEVERAL = {"servers": "nats://127.0.0.1:4222", "streams": "A, B"}
+
+
+def test_several_streams_have_their_own_starts_and_ends() -> None:
+    options = parse_source_options(
+        {
+            **SEVERAL,
+            "startingOffsets": '{"A": 17, "B": "earliest"}',
+            "endingOffsetsByTimestamp": '{"A": "2026-11-15T12:00:00Z", "B": 1794744000500}',
+            "minLastSeq": '{"A": 5, "B": 6}',
+        }
+    )
+
+    assert options.streams == ("A", "B")
+    first, second = options.for_stream("A"), options.for_stream("B")
+    assert (first.stream, first.streams, first.starting_seq) == ("A", (), 17)
+    assert (second.stream, second.starting_seq, second.min_last_seq) == ("B", None, 6)
+    assert (first.ending_time_ns, second.ending_time_ns) == (
+        1794744000_000_000_000,
+        1794744000_500_000_000,
+    )
+
+
+def test_a_pattern_has_starts_for_some_streams_and_the_default_for_others() -> None:
+    options = parse_source_options(
+        {
+            "servers": "nats://127.0.0.1:4222",
+            "streamPattern": "ORDERS_.*",
+            "startingOffsetsByTimestamp": '{"ORDERS_EU": "2026-11-15T12:00:00Z"}',
+            "progressConsumer": "spark",
+        },
+        streaming=True,
+    )
+
+    assert options.for_stream("ORDERS_EU").starting_time_ns == 1794744000_000_000_000
+    assert not options.for_stream("ORDERS_EU").from_latest
+    assert options.for_stream("ORDERS_US").from_latest
+    assert options.progress_consumer == "spark"
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"stream": "A"}, "stream and streams are mutually exclusive: give one of them"),
+        ({"streamPattern": "A.*"}, "streams and streamPattern are mutually exclusive"),
+        ({"streams": "A,B,A"}, "streams names A twice: messages would be duplicated"),
+        ({"streams": "A,"}, "streams '' is not a stream name"),
+        ({"startingOffsets": "17"}, 'use {"A": 17, "B": 17}'),
+        ({"startingOffsets": '{"A": 17}'}, "it has no value for B"),
+        ({"endingOffsets": '{"A": 1, "B": 2, "C": 3}'}, "names C, which the query does not read"),
+        ({"endingOffsets": '{"A": "open", "B": 2}'}, "open must apply to every stream or to none"),
+        (
+            {"startingOffsets": '{"A": 9, "B": 1}', "endingOffsets": '{"A": 8, "B": 1}'},
+            "9 is after",
+        ),
+        ({"startingOffsetsByTimestamp": "2026-11-15"}, "for all streams use startingTimestamp"),
+        (
+            {"startingTimestamp": "1", "startingOffsetsByTimestamp": '{"A": 1, "B": 1}'},
+            "startingTimestamp and startingOffsetsByTimestamp are mutually exclusive",
+        ),
+        ({"minLastSeq": "7"}, 'use {"A": 17, "B": 17}'),
+        ({"subscribe": "A"}, "'subscribe' is an option of Spark's Kafka source: use streams"),
+        ({"kafka.security.protocol": "x"}, "a setting of Kafka's client"),
+        ({"progressConsumer": "spark"}, "progressConsumer is for readStream, not for read"),
+    ],
+)
+def test_a_mistake_about_several_streams_is_named(given: dict[str, str], text: str) -> None:
+    with pytest.raises(InvalidOptions) as caught:
+        parse_source_options({**SEVERAL, **given})
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"streamPattern": "A("}, "streamPattern 'A(' is not a regular expression"),
+        ({"streamPattern": "A.*", "startingOffsets": '{"B": 1}'}, "streamPattern does not match"),
+        ({"subject": "a", "startingOffsets": '{"A": 1}'}, "requires the option stream or streams"),
+        ({"stream": "A", "progressConsumer": "a.b"}, "'a.b' is not a name of a consumer"),
+        (
+            {"stream": "A", "progressConsumer": "x", "onCommit": "ack:x"},
+            "progressConsumer and onCommit name the same consumer",
+        ),
+    ],
+)
+def test_a_mistake_of_a_streaming_read_is_named(given: dict[str, str], text: str) -> None:
+    with pytest.raises(InvalidOptions) as caught:
+        parse_source_options({"servers": "nats://127.0.0.1:4222", **given}, streaming=True)
+    assert text in str(caught.value)

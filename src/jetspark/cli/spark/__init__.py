@@ -1,0 +1,1 @@
+"""`jetspark spark`: what clusters of Spark need."""

@@ -72,7 +72,9 @@ class LocalFiles:
         self._root.mkdir(parents=True, exist_ok=True)
         temporary = self._root / f"{name}.{os.getpid()}.tmp"
         temporary.write_text(text)
+        _sync(temporary)
         temporary.replace(self._root / name)
+        _sync(self._root)
 
     def rename(self, old: str, new: str) -> bool:
         """Rename a folder; False if one of the new name exists, which stays as it is."""

@@ -55,7 +55,7 @@ async def test_an_emptied_segment_is_reported_although_its_contents_are_unknown(
         body = b'{"name":"S","subjects":["s.>"]}'
         await client.request("$JS.API.STREAM.CREATE.S", body, timeout=5)
         # So large that it waits for the first manifests.
-        await client.request("s.a", bytes(10_000), timeout=5)
+        await client.request("s.a", bytes(20_000), timeout=5)
         shutil.copytree(tmp_path / "killed", tmp_path / "found")
         await client.close()
     (segment,) = (tmp_path / "found").rglob("*.seg")

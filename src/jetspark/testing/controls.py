@@ -128,7 +128,7 @@ class Controls:
     def _need_running(self) -> None:
         self._need_open()
         if not self._kit.is_running:
-            raise InvalidState("the server is stopped: await start() first")
+            raise InvalidState("the server is stopped: call start() first")
 
 
 def total(

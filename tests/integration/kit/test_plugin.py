@@ -49,6 +49,17 @@ def test_a_coroutine_that_no_plugin_runs_is_named(tmp_path: Path) -> None:
     )
 
 
+def test_a_test_of_two_plugins_is_named(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n@pytest.mark.anyio\nasync def test_it(jetspark_client): pass\n"
+    )
+
+    done = pytest_in(tmp_path, "-o", "asyncio_mode=auto")
+
+    assert done.code == 1
+    assert "set asyncio_mode=strict, or do not use anyio's marker" in done.output
+
+
 def test_options_of_a_bucket_that_are_no_options_are_named(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import pytest\n"

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from jetspark.sync.client import Client as SyncClient
 
 T = TypeVar("T")
-# A client that is disconnected again and again waits longer each time, soon longer than the timeout
-# of a call. In a test, the server is there as soon as the test says so.
+# A client that is disconnected repeatedly waits longer each time, soon longer than the timeout of
+# a call.
 RECONNECT_WAIT_MAX: Final = 0.1
 NO_LIMIT: Final = -1
 

@@ -90,7 +90,7 @@ class Controls:
 
     async def drop_connections(self) -> int:
         """Abort the connections of this test."""
-        return self.account.gate.drop()
+        return await self.account.gate.drop_noticed()
 
     async def lag(self, latency: Timeout, bandwidth: float) -> None:
         """Delay what the clients of this test send and receive."""

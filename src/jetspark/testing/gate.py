@@ -19,6 +19,9 @@ PIECE_MIN: Final = 256
 BACKLOG: Final = 512
 # How long a server may take to accept a connection.
 CONNECT_TIMEOUT: Final = 5.0
+# How long clients may take to notice that they were disconnected; one whose event loop does not
+# run at the moment never does.
+NOTICE_TIMEOUT: Final = 0.2
 
 
 class Gate:
@@ -73,6 +76,23 @@ class Gate:
             pair.abort()
         return len(dropped)
 
+    async def drop_noticed(self) -> int:
+        """Drop all connections, and return when their clients have noticed it.
+
+        Otherwise the next call of a test may be written to a connection that no one reads any
+        more, and time out.
+        """
+        dropped = list(self._pairs)
+        for pair in dropped:
+            pair.hang_up()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(NOTICE_TIMEOUT):
+                for pair in dropped:
+                    await pair.left.wait()
+        for pair in dropped:
+            pair.abort()
+        return len(dropped)
+
     def close(self) -> None:
         """Refuse and drop, and give the port back."""
         self._closed = True
@@ -103,6 +123,9 @@ class _Pair:
         self._up = _Line(gate, self.client, self._server)
         self._down = _Line(gate, self._server, self.client)
         self._connecting: asyncio.Task[None] | None = None
+        self._hung_up = False
+        # The client has closed its end.
+        self.left: asyncio.Event = asyncio.Event()
 
     def _client_ready(self) -> None:
         self.client.pause()
@@ -119,6 +142,8 @@ class _Pair:
             self.client.resume()
 
     def _client_sent(self, data: bytes) -> None:
+        if self._hung_up:
+            return
         self._gate.record(self.number, data)
         self._up.push(data)
 
@@ -126,11 +151,23 @@ class _Pair:
         self._down.push(data)
 
     def _client_left(self) -> None:
+        self.left.set()
         self._up.end()
         self._gate.ended(self)
 
     def _server_left(self) -> None:
-        self._down.end()
+        if not self._hung_up:
+            self._down.end()
+
+    def hang_up(self) -> None:
+        """Tell the client that nothing follows, and forward nothing."""
+        self._hung_up = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+        for line in (self._up, self._down):
+            line.discard()
+        self._server.abort()
+        self.client.hang_up()
 
     def abort(self) -> None:
         if self._connecting is not None:
@@ -199,6 +236,13 @@ class _End(asyncio.Protocol):
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
+
+    def hang_up(self) -> None:
+        """Send the end, and read until the other side has closed, paused or not."""
+        if self._transport is not None:
+            if self._pauses:
+                self._transport.resume_reading()
+            self._transport.write_eof()
 
     def abort(self) -> None:
         if self._transport is not None:

@@ -108,6 +108,36 @@ async def test_clients_that_are_dropped_repeatedly_reconnect_in_time() -> None:
         assert (await stream.info()).state.messages == 8
 
 
+async def test_a_dropped_client_has_noticed_it_before_the_test_continues() -> None:
+    async with Server() as server:
+        port = int(server.url.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await reader.readline()
+        noticed = False
+
+        async def read_slowly() -> None:
+            nonlocal noticed
+            await reader.read()
+            await asyncio.sleep(0.05)  # what it writes here is lost
+            noticed = True
+            writer.close()
+
+        reading = asyncio.create_task(read_slowly())
+        await server.drop_connections()
+        assert noticed
+        await reading
+
+
+def test_a_client_that_never_notices_is_dropped_all_the_same() -> None:
+    with SyncServer() as server:
+        port = int(server.url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+            assert client.recv(4096).startswith(b"INFO")
+            assert server.drop_connections() == 1
+            assert server.drop_connections() == 0
+            assert client.recv(4096) == b""
+
+
 @pytest.mark.usefixtures("kind")
 async def test_options_of_reconnecting_are_those_of_the_test() -> None:
     async with Server() as server:

@@ -124,7 +124,8 @@ def test_a_user_with_these_permissions_backs_up_and_restores(tmp_path: Path) -> 
     rights = '{ publish: ["$JS.API.>", "$JS.SNAPSHOT.>"], subscribe: "_INBOX.>" }'
     users = f"[{{ user: a, password: a }}, {{ user: b, password: b, permissions: {rights} }}]"
     (path := tmp_path / "server.conf").write_text(
-        f'port: -1\njetstream {{ store_dir: "{tmp_path}/store" }}\nauthorization {{ users: {users} }}'
+        f'port: -1\njetstream {{ store_dir: "{tmp_path}/store" }}\n'
+        f"authorization {{ users: {users} }}"
     )
     with sync.Server(config=str(path)) as server:
         address = server.client_url.removeprefix("nats://")

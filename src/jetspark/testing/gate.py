@@ -7,6 +7,7 @@ to be slow. It also keeps what clients send, for assertions about published mess
 import asyncio
 import contextlib
 import socket
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -270,7 +271,7 @@ class _Line:
         if not self._waiting and not gate.latency and not gate.bandwidth:
             self._target.write(data)
             return
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         size = len(data)
         if gate.bandwidth:
             size = max(PIECE_MIN, int(gate.bandwidth * PIECE_S))
@@ -300,13 +301,14 @@ class _Line:
 
     def _arm(self) -> None:
         if self._timer is None and self._waiting:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_at(self._waiting[0][0], self._send_due)
+            wait = max(0.0, self._waiting[0][0] - time.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(wait, self._send_due)
 
     def _send_due(self) -> None:
         self._timer = None
-        # The timer of the loop may be early by its resolution.
-        now = asyncio.get_running_loop().time() + 0.001
+        # The timer of the loop may be early by its resolution: then it is set once more, because
+        # tests measure that nothing is faster than the lag.
+        now = time.monotonic()
         while self._waiting and self._waiting[0][0] <= now:
             piece = self._waiting.popleft()[1]
             self._waiting_bytes -= len(piece)

@@ -152,6 +152,8 @@ async def test_latency_is_added_to_each_direction() -> None:
     async with Server() as server, server.connect() as client:
         await server.lag(timedelta(milliseconds=60))
         assert await client.rtt() >= 0.12
+        await server.lag(0.003)
+        assert min([await client.rtt() for _ in range(40)]) >= 0.006
         await server.lag()
         assert min([await client.rtt() for _ in range(10)]) < 0.06
 

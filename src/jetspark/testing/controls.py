@@ -117,7 +117,7 @@ class Controls:
 
     async def published(
         self,
-        subject: str,
+        subject: object,
         count: int | None,
         data: bytes | str | None,
         headers: Mapping[str, str] | None,

@@ -20,8 +20,8 @@ PIECE_MIN: Final = 256
 BACKLOG: Final = 512
 # How long a server may take to accept a connection.
 CONNECT_TIMEOUT: Final = 5.0
-# How long clients may take to notice that they were disconnected; one whose event loop does not
-# run at the moment never does.
+# How long clients may take to notice that they were disconnected; one whose event loop is not
+# running never does.
 NOTICE_TIMEOUT: Final = 0.2
 
 

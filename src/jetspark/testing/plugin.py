@@ -63,8 +63,10 @@ def pytest_unconfigure() -> None:
 
 def is_coroutine(request: pytest.FixtureRequest) -> bool:
     """Return whether the test is a coroutine function."""
-    function = inspect.unwrap(getattr(request.node, "obj", None) or is_coroutine)
-    return inspect.iscoroutinefunction(function)
+    function = getattr(request.node, "obj", None) or is_coroutine
+    # @given of Hypothesis makes a plain function of a coroutine function, which plugins await.
+    function = getattr(getattr(function, "hypothesis", None), "inner_test", function)
+    return inspect.iscoroutinefunction(inspect.unwrap(function))
 
 
 def style_of(request: pytest.FixtureRequest) -> str:

@@ -128,7 +128,7 @@ async def test_a_dropped_client_has_noticed_it_before_the_test_continues() -> No
         await reading
 
 
-def test_a_client_that_never_notices_is_dropped_all_the_same() -> None:
+def test_a_client_that_never_notices_is_dropped_too() -> None:
     with SyncServer() as server:
         port = int(server.url.rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port), timeout=10) as client:

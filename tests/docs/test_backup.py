@@ -18,9 +18,14 @@ DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 Row = tuple[int, int, str, bytes, bytes]
 
 
-def script(name: str, url: str, *arguments: str | Path, keep: int = 7) -> str:
+BIN = Path(sys.executable).parent
+
+
+def script(
+    name: str, url: str, *arguments: str | Path, keep: int = 7, programs: Path = BIN
+) -> str:
     """Run a script of deploy/ as a user would; returns what it printed."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         [DEPLOY / name, *arguments],
         env=os.environ | {"NATS_URL": url, "PATH": path, "KEEP": str(keep)},
@@ -119,7 +124,8 @@ def test_a_user_with_these_permissions_backs_up_and_restores(tmp_path: Path) -> 
     rights = '{ publish: ["$JS.API.>", "$JS.SNAPSHOT.>"], subscribe: "_INBOX.>" }'
     users = f"[{{ user: a, password: a }}, {{ user: b, password: b, permissions: {rights} }}]"
     (path := tmp_path / "server.conf").write_text(
-        f'jetstream {{ store_dir: "{tmp_path}/store" }}\nauthorization {{ users: {users} }}'
+        f'port: -1\njetstream {{ store_dir: "{tmp_path}/store" }}\n'
+        f"authorization {{ users: {users} }}"
     )
     with sync.Server(config=str(path)) as server:
         address = server.client_url.removeprefix("nats://")
@@ -145,6 +151,47 @@ def test_old_backups_and_interrupted_ones_are_removed(tmp_path: Path) -> None:
 
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {"2026-01-02T030000Z", Path(made).name}
+
+
+def test_only_backups_are_removed_if_the_name_of_the_folder_has_a_space(tmp_path: Path) -> None:
+    folder = tmp_path / "my backups"
+    (tmp_path / "my").mkdir()
+    (folder / "2026-01-01T030000Z").mkdir(parents=True)
+    with sync.Server() as server:
+        made = script("backup.sh", server.client_url, folder, keep=1).rpartition("/")[2].strip()
+
+    assert [path.name for path in folder.iterdir()] == [made]
+    assert (tmp_path / "my").exists()
+
+
+def test_a_stream_that_is_deleted_meanwhile_does_not_end_the_backup(tmp_path: Path) -> None:
+    wrapper = tmp_path / "bin" / "jetspark"
+    wrapper.parent.mkdir()
+    wrapper.write_text(
+        "#!/bin/sh\n"
+        f'case "$*" in *backup*GONE*) {BIN}/jetspark stream rm GONE --force;; esac\n'
+        f'exec {BIN}/jetspark "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    with sync.Server() as server, server.connect() as client:
+        for name in ("GONE", "LATER"):
+            client.jetstream().create_stream(name, subjects=[name])
+        printed = script("backup.sh", server.client_url, tmp_path / "all", programs=wrapper.parent)
+
+    assert "Stream GONE was deleted meanwhile" in printed
+    (backup,) = (tmp_path / "all").iterdir()
+    assert [path.name for path in backup.iterdir()] == ["LATER"]
+
+
+@pytest.mark.parametrize("name", ["backup.sh", "restore.sh"])
+def test_a_script_without_its_folder_says_how_it_is_called(name: str) -> None:
+    with pytest.raises(AssertionError, match=f"usage: {name} FOLDER"):
+        script(name, "nats://127.0.0.1:1")
+
+
+def test_a_folder_without_streams_is_no_backup(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="has no streams"):
+        script("restore.sh", "nats://127.0.0.1:1", tmp_path)
 
 
 def test_a_backup_that_fails_is_not_taken_for_one(tmp_path: Path) -> None:

@@ -82,6 +82,7 @@ class JetsparkBackend:
         self._store = folder / "store"
         self._process: ServerProcess | None = None
         self.ahead_ns: int = 0
+        self._full = False
 
     @property
     def port(self) -> int:
@@ -99,6 +100,8 @@ class JetsparkBackend:
         self._write(logins)
         request = {"config": str(self._config), "ahead_ns": self.ahead_ns}
         self._process = await self._keeper.start(request)
+        if self._full:
+            await self.fill_disk()
 
     def _write(self, logins: list[Login]) -> None:
         self._config.write_text(_config(self._store, logins))
@@ -119,11 +122,13 @@ class JetsparkBackend:
         self.ahead_ns = answer["ahead_ns"]
 
     async def fill_disk(self) -> None:
-        """Let its writes fail."""
+        """Let its writes fail, also after the next start."""
+        self._full = True
         await self._ask("fill")
 
     async def free_disk(self) -> None:
         """Let its writes succeed."""
+        self._full = False
         await self._ask("free")
 
     async def _ask(self, what: str) -> None:

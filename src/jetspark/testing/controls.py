@@ -2,14 +2,19 @@
 
 import math
 import signal
+import time
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Final
 
 from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import InvalidState
 from jetspark.subjects.tokens import is_valid_subject
+from jetspark.testing.clock import LATEST_NS
 from jetspark.testing.kit import Account, Kit
 from jetspark.testing.published import Expectation, PublishedMessage
+
+TOO_FAR: Final = "the clock would pass the year 2223: advance it by less"
 
 
 class Controls:
@@ -54,7 +59,11 @@ class Controls:
         self._need_running()
         nanoseconds = duration // timedelta(microseconds=1) * 1000
         if nanoseconds <= 0:
-            raise ValueError(f"advance by {duration}: expected a time greater than 0")
+            raise ValueError(
+                f"advance by {duration.total_seconds():g} seconds: expected a time greater than 0"
+            )
+        if time.time_ns() + self.ahead_ns + nanoseconds > LATEST_NS:
+            raise ValueError(TOO_FAR)
         await self._kit.advance(nanoseconds)
 
     async def crash(self, *, start: bool) -> None:
@@ -81,11 +90,15 @@ class Controls:
 
     async def drop_connections(self) -> int:
         """Abort the connections of this test."""
-        return self.account.gate.drop()
+        return await self.account.gate.drop_noticed()
 
     async def lag(self, latency: Timeout, bandwidth: float) -> None:
         """Delay what the clients of this test send and receive."""
         delay = call_seconds(latency, 0, "latency")
+        if not is_number(bandwidth):
+            raise TypeError(
+                f"bandwidth must be bytes per second, 0 for no limit, not {bandwidth!r}"
+            )
         for name, value in (("latency", delay), ("bandwidth", bandwidth)):
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"{name}={value!r}: expected a number, 0 or more")
@@ -104,20 +117,23 @@ class Controls:
 
     async def published(
         self,
-        subject: str,
+        subject: object,
         count: int | None,
         data: bytes | str | None,
         headers: Mapping[str, str] | None,
         timeout: Timeout,
     ) -> list[PublishedMessage]:
         """Wait for published messages."""
-        if not is_valid_subject(subject.encode()):
+        if not isinstance(subject, str) or not is_valid_subject(subject.encode()):
             raise ValueError(
                 f"published({subject!r}): expected a subject, in which * is one token and > the "
                 "rest, such as 'orders.>'"
             )
-        if count is not None and count < 0:
-            raise ValueError(f"count={count}: expected 0 or more, or None for at least one")
+        if count is not None and (type(count) is not int or count < 0):
+            raise ValueError(
+                f"count={count!r}: expected a number, 0 or more, or None for at least one"
+            )
+        _check_selection(data, headers)
         wanted = Expectation(subject, count, data, headers)
         return await self.account.published.expect(wanted, call_seconds(timeout, 0))
 
@@ -128,12 +144,42 @@ class Controls:
     def _need_running(self) -> None:
         self._need_open()
         if not self._kit.is_running:
-            raise InvalidState("the server is stopped: await start() first")
+            raise InvalidState("the server is stopped: call start() first")
+
+
+def is_number(value: object) -> bool:
+    """Return whether it is an int or a float; a bool is neither."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _check_selection(data: object, headers: object) -> None:
+    """Refuse what no message can equal: with ``count=0`` the assertion would always hold."""
+    if data is not None and not isinstance(data, bytes | str):
+        raise TypeError(
+            f"data must be bytes or str, not {type(data).__name__}; to compare JSON, use json() "
+            "of the messages that are returned"
+        )
+    if headers is None:
+        return
+    if not isinstance(headers, Mapping):
+        raise TypeError(f"headers must be a mapping of names to values, not {headers!r}")
+    for name, value in headers.items():
+        if not (isinstance(name, str) and isinstance(value, str)):
+            raise TypeError(f"headers {{{name!r}: {value!r}}}: expected text for both")
 
 
 def total(
     duration: Timeout, days: float, hours: float, minutes: float, seconds: float
 ) -> timedelta:
     """Add up the arguments of ``advance``."""
-    first = timedelta(seconds=call_seconds(duration, 0, "duration"))
-    return first + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    parts = {"days": days, "hours": hours, "minutes": minutes, "seconds": seconds}
+    for name, value in parts.items():
+        if not is_number(value):
+            raise TypeError(f"{name} must be a number, not {value!r}")
+        if math.isnan(value):
+            raise ValueError(f"{name}=nan: expected a number")
+    try:
+        first = timedelta(seconds=call_seconds(duration, 0, "duration"))
+        return first + timedelta(**parts)
+    except OverflowError:
+        raise ValueError(TOO_FAR) from None

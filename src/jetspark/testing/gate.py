@@ -7,6 +7,7 @@ to be slow. It also keeps what clients send, for assertions about published mess
 import asyncio
 import contextlib
 import socket
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -19,6 +20,9 @@ PIECE_MIN: Final = 256
 BACKLOG: Final = 512
 # How long a server may take to accept a connection.
 CONNECT_TIMEOUT: Final = 5.0
+# How long clients may take to notice that they were disconnected; one whose event loop is not
+# running never does.
+NOTICE_TIMEOUT: Final = 0.2
 
 
 class Gate:
@@ -73,6 +77,23 @@ class Gate:
             pair.abort()
         return len(dropped)
 
+    async def drop_noticed(self) -> int:
+        """Drop all connections, and return when their clients have noticed it.
+
+        Otherwise the next call of a test may be written to a connection that no one reads any
+        more, and time out.
+        """
+        dropped = list(self._pairs)
+        for pair in dropped:
+            pair.hang_up()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(NOTICE_TIMEOUT):
+                for pair in dropped:
+                    await pair.left.wait()
+        for pair in dropped:
+            pair.abort()
+        return len(dropped)
+
     def close(self) -> None:
         """Refuse and drop, and give the port back."""
         self._closed = True
@@ -103,6 +124,9 @@ class _Pair:
         self._up = _Line(gate, self.client, self._server)
         self._down = _Line(gate, self._server, self.client)
         self._connecting: asyncio.Task[None] | None = None
+        self._hung_up = False
+        # The client has closed its end.
+        self.left: asyncio.Event = asyncio.Event()
 
     def _client_ready(self) -> None:
         self.client.pause()
@@ -119,6 +143,8 @@ class _Pair:
             self.client.resume()
 
     def _client_sent(self, data: bytes) -> None:
+        if self._hung_up:
+            return
         self._gate.record(self.number, data)
         self._up.push(data)
 
@@ -126,11 +152,23 @@ class _Pair:
         self._down.push(data)
 
     def _client_left(self) -> None:
+        self.left.set()
         self._up.end()
         self._gate.ended(self)
 
     def _server_left(self) -> None:
-        self._down.end()
+        if not self._hung_up:
+            self._down.end()
+
+    def hang_up(self) -> None:
+        """Tell the client that nothing follows, and forward nothing."""
+        self._hung_up = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+        for line in (self._up, self._down):
+            line.discard()
+        self._server.abort()
+        self.client.hang_up()
 
     def abort(self) -> None:
         if self._connecting is not None:
@@ -200,6 +238,13 @@ class _End(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def hang_up(self) -> None:
+        """Send the end, and read until the other side has closed, paused or not."""
+        if self._transport is not None:
+            if self._pauses:
+                self._transport.resume_reading()
+            self._transport.write_eof()
+
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
@@ -226,7 +271,7 @@ class _Line:
         if not self._waiting and not gate.latency and not gate.bandwidth:
             self._target.write(data)
             return
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         size = len(data)
         if gate.bandwidth:
             size = max(PIECE_MIN, int(gate.bandwidth * PIECE_S))
@@ -256,13 +301,14 @@ class _Line:
 
     def _arm(self) -> None:
         if self._timer is None and self._waiting:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_at(self._waiting[0][0], self._send_due)
+            wait = max(0.0, self._waiting[0][0] - time.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(wait, self._send_due)
 
     def _send_due(self) -> None:
         self._timer = None
-        # The timer of the loop may be early by its resolution.
-        now = asyncio.get_running_loop().time() + 0.001
+        # The timer of the loop may be early by its resolution: then it is set once more, because
+        # tests measure that nothing is faster than the lag.
+        now = time.monotonic()
         while self._waiting and self._waiting[0][0] <= now:
             piece = self._waiting.popleft()[1]
             self._waiting_bytes -= len(piece)

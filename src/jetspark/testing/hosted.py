@@ -96,13 +96,18 @@ class _Hosted:
                 await self._advance(self._clock.now_ns() + request["ns"])
             case "fill":
                 self._disk.fill()
-                if self._server.runtime is not None:
-                    self._server.runtime.refuse_messages()
+                self._check_disk()
             case "free":
                 self._disk.free()
+                self._check_disk()
             case other:
                 raise ValueError(f"unknown request {other!r}")
         return {"now_ns": self._clock.now_ns(), "ahead_ns": self._clock.ahead_ns}
+
+    def _check_disk(self) -> None:
+        """Refuse messages, or accept them again, without waiting for a write or a second."""
+        if self._server.runtime is not None:
+            self._server.runtime.refuse_messages()
 
     # Time --------------------------------------------------------------------------------------
 

@@ -63,8 +63,10 @@ def pytest_unconfigure() -> None:
 
 def is_coroutine(request: pytest.FixtureRequest) -> bool:
     """Return whether the test is a coroutine function."""
-    function = inspect.unwrap(getattr(request.node, "obj", None) or is_coroutine)
-    return inspect.iscoroutinefunction(function)
+    function = getattr(request.node, "obj", None) or is_coroutine
+    # @given of Hypothesis makes a plain function of a coroutine function, which plugins await.
+    function = getattr(getattr(function, "hypothesis", None), "inner_test", function)
+    return inspect.iscoroutinefunction(inspect.unwrap(function))
 
 
 def style_of(request: pytest.FixtureRequest) -> str:
@@ -74,12 +76,20 @@ def style_of(request: pytest.FixtureRequest) -> str:
     item = request.node
     marker = item.get_closest_marker("asyncio")
     plugins = request.config.pluginmanager
+    is_anyio = "anyio_backend" in request.fixturenames
     if marker is not None and plugins.hasplugin("asyncio"):
+        if is_anyio:
+            # anyio runs the test, pytest-asyncio its fixtures: on two loops.
+            pytest.fail(
+                f"{item.name} is a test of anyio and of pytest-asyncio, whose asyncio_mode=auto "
+                "takes every coroutine: set asyncio_mode=strict, or do not use anyio's marker",
+                pytrace=False,
+            )
         if not plugins.hasplugin(ASYNCIO_FIXTURES):
             pytest.fail("jetspark needs pytest-asyncio 0.24 or later: upgrade it", pytrace=False)
         scope: str = marker.kwargs.get("loop_scope") or marker.kwargs.get("scope") or ""
         return scope or _default_loop_scope(request.config) or "function"
-    if "anyio_backend" in request.fixturenames:
+    if is_anyio:
         backend = request.getfixturevalue("anyio_backend")
         if (backend if isinstance(backend, str) else backend[0]) != "asyncio":
             pytest.skip("jetspark runs on asyncio: set the fixture anyio_backend to 'asyncio'")

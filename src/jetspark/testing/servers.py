@@ -5,7 +5,7 @@ import time
 from collections.abc import Coroutine, Mapping
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from jetspark.client.opening import opens
 from jetspark.client.timeouts import Timeout
@@ -19,6 +19,21 @@ if TYPE_CHECKING:
     from jetspark.sync.client import Client as SyncClient
 
 T = TypeVar("T")
+# A client that is disconnected repeatedly waits longer each time, soon longer than the timeout of
+# a call.
+RECONNECT_WAIT_MAX: Final = 0.1
+NO_LIMIT: Final = -1
+
+
+def _quick_reconnects(options: "ConnectArguments") -> "ConnectArguments":
+    """Return the options, with short waits where they say nothing about reconnecting."""
+    if any(name.startswith(("reconnect_wait", "max_reconnects")) for name in options):
+        return options
+    return {
+        "reconnect_wait_max": RECONNECT_WAIT_MAX,
+        "max_reconnects": NO_LIMIT,
+        **options,
+    }
 
 
 class Server:
@@ -47,10 +62,13 @@ class Server:
 
     @opens
     async def connect(self, **options: "Unpack[ConnectArguments]") -> "Client":
-        """Connect a client; the options are those of `jetspark.connect`."""
+        """Connect a client; the options are those of `jetspark.connect`.
+
+        Unless you set how it reconnects, it waits 0.2 s at most and does not give up.
+        """
         from jetspark.client.client import connect
 
-        return await connect(self.url, **options)
+        return await connect(self.url, **_quick_reconnects(options))
 
     async def advance(
         self,
@@ -104,7 +122,7 @@ class Server:
         await self._run(self._controls.fill_disk())
 
     async def free_disk(self) -> None:
-        """Give the server's disk space again; it notices that within a second."""
+        """Give the server's disk space again; messages are accepted again."""
         await self._run(self._controls.free_disk())
 
     async def published(
@@ -176,10 +194,13 @@ class SyncServer:
         return Server(self._controls)
 
     def connect(self, **options: "Unpack[ConnectArguments]") -> "SyncClient":
-        """Connect a client; the options are those of `jetspark.sync.connect`."""
+        """Connect a client; the options are those of `jetspark.sync.connect`.
+
+        Unless you set how it reconnects, it waits 0.2 s at most and does not give up.
+        """
         from jetspark.sync.client import connect
 
-        return connect(self.url, **options)
+        return connect(self.url, **_quick_reconnects(options))
 
     def advance(
         self,
@@ -222,7 +243,7 @@ class SyncServer:
         self._run(self._controls.fill_disk())
 
     def free_disk(self) -> None:
-        """Give the server's disk space again; it notices that within a second."""
+        """Give the server's disk space again; messages are accepted again."""
         self._run(self._controls.free_disk())
 
     def published(

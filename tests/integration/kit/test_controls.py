@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -97,10 +98,62 @@ async def test_dropped_connections_are_those_of_the_test() -> None:
 
 
 @pytest.mark.usefixtures("kind")
+async def test_clients_that_are_dropped_repeatedly_reconnect_in_time() -> None:
+    async with Server() as server, server.connect() as client:
+        js = client.jetstream()
+        stream = await js.create_stream("S", subjects=["s"])
+        for _ in range(8):
+            await server.drop_connections()
+            await js.publish("s", b"1", timeout=2)
+        assert (await stream.info()).state.messages == 8
+
+
+async def test_a_dropped_client_has_noticed_it_before_the_test_continues() -> None:
+    async with Server() as server:
+        port = int(server.url.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await reader.readline()
+        noticed = False
+
+        async def read_slowly() -> None:
+            nonlocal noticed
+            await reader.read()
+            await asyncio.sleep(0.05)  # what it writes here is lost
+            noticed = True
+            writer.close()
+
+        reading = asyncio.create_task(read_slowly())
+        await server.drop_connections()
+        assert noticed
+        await reading
+
+
+def test_a_client_that_never_notices_is_dropped_too() -> None:
+    with SyncServer() as server:
+        port = int(server.url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+            assert client.recv(4096).startswith(b"INFO")
+            assert server.drop_connections() == 1
+            assert server.drop_connections() == 0
+            assert client.recv(4096) == b""
+
+
+@pytest.mark.usefixtures("kind")
+async def test_options_of_reconnecting_are_those_of_the_test() -> None:
+    async with Server() as server:
+        with pytest.raises(ValueError, match=r"reconnect_wait_max=1\.0: expected at least"):
+            await server.connect(reconnect_wait=2.0, reconnect_wait_max=1.0)
+        async with server.connect(reconnect_wait=2.0) as client:
+            assert client.is_connected
+
+
+@pytest.mark.usefixtures("kind")
 async def test_latency_is_added_to_each_direction() -> None:
     async with Server() as server, server.connect() as client:
         await server.lag(timedelta(milliseconds=60))
         assert await client.rtt() >= 0.12
+        await server.lag(0.003)
+        assert min([await client.rtt() for _ in range(40)]) >= 0.006
         await server.lag()
         assert min([await client.rtt() for _ in range(10)]) < 0.06
 
@@ -145,13 +198,22 @@ async def test_messages_are_refused_while_the_disk_is_full(kind: str) -> None:
             await js.create_stream("T", subjects=["t"])
 
         await server.free_disk()
-        async with asyncio.timeout(20):
-            while True:
-                try:
-                    await js.publish("s", b"3")
-                    break
-                except jetspark.errors.InsufficientResources:
-                    await asyncio.sleep(0.05)
+        assert (await js.publish("s", b"3")).seq == 2
+
+
+async def test_a_full_disk_is_full_after_a_crash_and_a_restart(kind: str) -> None:
+    if kind == "nats-server":
+        pytest.skip("nats-server cannot be given a full disk")
+    async with Server() as server, server.connect() as client:
+        js = client.jetstream()
+        await js.create_stream("S", subjects=["s"])
+        await server.fill_disk()
+        for control in (server.crash, server.restart):
+            await control()
+            with pytest.raises(jetspark.errors.InsufficientResources):
+                await js.publish("s", b"1")
+        await server.free_disk()
+        assert (await js.publish("s", b"1")).seq == 1
 
 
 async def test_a_disk_that_a_test_left_full_is_free_for_the_next_one(kind: str) -> None:
@@ -211,6 +273,49 @@ async def test_wrong_use_is_named() -> None:
             await server.published("orders.>.x")
         with pytest.raises(ValueError, match="count=-1"):
             await server.published("orders", count=-1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"data": {"a": 1}}, "data must be bytes or str, not dict; to compare JSON"),
+        ({"headers": [("a", "b")]}, "headers must be a mapping"),
+        ({"headers": {"a": 1}}, "expected text for both"),
+        ({"subject": b"orders"}, "expected a subject"),
+        ({"count": "1"}, "count='1': expected a number"),
+        ({"count": True}, "count=True: expected a number"),
+    ],
+)
+def test_a_selection_that_no_message_can_match_is_refused(
+    arguments: dict[str, Any], text: str
+) -> None:
+    # Otherwise count=0 would pass whatever was published.
+    with SyncServer() as server, pytest.raises((TypeError, ValueError), match=text):
+        server.published(**{"subject": "orders", "count": 0, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({}, "advance by 0 seconds: expected a time greater than 0"),
+        ({"seconds": -1}, "advance by -1 seconds"),
+        ({"duration": float("inf")}, "the clock would pass the year 2223"),
+        ({"days": 100_000}, "the clock would pass the year 2223"),
+        ({"days": 1e300}, "the clock would pass the year 2223"),
+        ({"hours": float("nan")}, "hours=nan: expected a number"),
+        ({"minutes": "5"}, "minutes must be a number, not '5'"),
+        ({"duration": "5m"}, "duration must be seconds or a timedelta, not str"),
+    ],
+)
+def test_a_time_that_cannot_pass_is_refused(arguments: dict[str, Any], text: str) -> None:
+    with SyncServer() as server, pytest.raises((TypeError, ValueError), match=text):
+        server.advance(**arguments)
+
+
+@pytest.mark.parametrize("bandwidth", ["1k", None, True])
+def test_a_bandwidth_that_is_no_number_is_refused(bandwidth: Any) -> None:
+    with SyncServer() as server, pytest.raises(TypeError, match="bandwidth must be bytes per"):
+        server.lag(bandwidth=bandwidth)
 
 
 def test_an_unknown_server_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

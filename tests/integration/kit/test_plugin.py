@@ -49,6 +49,42 @@ def test_a_coroutine_that_no_plugin_runs_is_named(tmp_path: Path) -> None:
     )
 
 
+def test_a_coroutine_with_hypothesis_gets_the_fixtures_of_a_coroutine(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n"
+        "from hypothesis import HealthCheck, given, settings, strategies\n"
+        "examples = settings(\n"
+        "    max_examples=3, deadline=None, suppress_health_check=list(HealthCheck)\n"
+        ")\n"
+        "@pytest.fixture\n"
+        "def anyio_backend(): return 'asyncio'\n"
+        "async def check(bucket, value):\n"
+        "    await bucket.put('a', value)\n"
+        "    assert (await bucket.get('a')).value == value\n"
+        "@pytest.mark.asyncio\n@examples\n@given(value=strategies.binary())\n"
+        "async def test_asyncio(kv_bucket, value): await check(kv_bucket, value)\n"
+        "@pytest.mark.anyio\n@examples\n@given(value=strategies.binary())\n"
+        "async def test_anyio(kv_bucket, value): await check(kv_bucket, value)\n"
+        "@examples\n@given(value=strategies.binary())\n"
+        "def test_plain(kv_bucket, value): kv_bucket.put('a', value)\n"
+    )
+
+    done = pytest_in(tmp_path, "-o", "asyncio_default_fixture_loop_scope=function")
+
+    assert (done.code, done.count("passed")) == (0, 3), done.output
+
+
+def test_a_test_of_two_plugins_is_named(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n@pytest.mark.anyio\nasync def test_it(jetspark_client): pass\n"
+    )
+
+    done = pytest_in(tmp_path, "-o", "asyncio_mode=auto")
+
+    assert done.code == 1
+    assert "set asyncio_mode=strict, or do not use anyio's marker" in done.output
+
+
 def test_options_of_a_bucket_that_are_no_options_are_named(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import pytest\n"

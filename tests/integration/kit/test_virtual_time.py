@@ -170,7 +170,7 @@ async def test_wrong_durations_are_refused() -> None:
             await server.advance("1h")  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="nan"):
             await server.advance(float("nan"))
-        with pytest.raises(jetspark.testing.ServerFailed, match="would pass the year"):
+        with pytest.raises(ValueError, match="would pass the year"):
             await server.advance(days=365 * 300)
         await server.advance(0.001)
 

@@ -61,6 +61,20 @@ def test_every_option_of_add_sets_what_it_says(cli: CommandLine, name: str) -> N
     assert cli.json("stream", "info", name)["config"] == config
 
 
+def test_adding_the_same_again_says_that_it_exists(cli: CommandLine, name: str) -> None:
+    commands = (
+        ("stream", "add", name, "--subjects", name),
+        ("consumer", "add", name, "worker"),
+        ("kv", "add", name),
+        ("object", "add", name),
+    )
+
+    for words in commands:
+        assert cli.said(*words).splitlines()[0].endswith(" was created")
+    for words in commands:
+        assert cli.said(*words).endswith(" already exists, with this configuration\n")
+
+
 @pytest.mark.parametrize("ending", ["json", "yaml"])
 def test_a_stream_is_made_from_a_file_and_options_override_it(
     cli: CommandLine, name: str, tmp_path: Path, ending: str

@@ -63,7 +63,7 @@ async def list_buckets(
         output.say("No Key-Value buckets found; create one with `jetspark kv add`")
         return
     columns = (
-        "Bucket", "Description", "Created", Column("Size", number=True),
+        "Bucket", Column("Description", long=True), "Created", Column("Size", number=True),
         Column("Values", number=True), Column("Last Update", number=True),
     )  # fmt: skip
     output.table("Key-Value Buckets", columns, [_row(status) for status in found])
@@ -106,7 +106,7 @@ async def list_keys(
         for one in found
     ]
     if display_value:
-        columns.append("Value")
+        columns.append(Column("Value", long=True))
     output.table(f"Contents for bucket {bucket}", columns, rows)
 
 

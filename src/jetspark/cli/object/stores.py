@@ -66,7 +66,7 @@ async def list_stores(session: Session, *, bucket: str | None, names: bool) -> N
         output.say("No Object Store buckets found; create one with `jetspark object add`")
         return
     columns = (
-        "Bucket", "Description", "Created", Column("Size", number=True),
+        "Bucket", Column("Description", long=True), "Created", Column("Size", number=True),
         Column("Last Update", number=True),
     )  # fmt: skip
     rows = [

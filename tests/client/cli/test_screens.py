@@ -59,7 +59,7 @@ MASKED = (
 )
 # Ages are on the right of their columns; 30s is the default of a setting.
 AGE = re.compile(r"( {2,})?\b(?!30s\b)\d+(\.\d+)?(ms|µs|s)\b")
-# What they contain is about the server or its moment: their widths differ from run to run.
+# They show the server and the connection: numbers and widths differ from run to run.
 LOOSE = ("account info", "server check connection")
 
 

@@ -121,7 +121,7 @@ def test_the_cluster_is_checked(cli: CommandLine) -> None:
 
     def current() -> bool:
         # A server that has just joined is current with the next change of streams or consumers,
-        # or only for another leader; and none is in the moment of a change.
+        # or only for another leader; and none is while a change is made.
         if len(looks) % 10 == 0:
             cli.ok("consumer", "add", "KV_SETTINGS", "--ephemeral")
         elif len(looks) % 10 == 5:
@@ -152,7 +152,7 @@ def test_leaders_step_down(cli: CommandLine, words: tuple[str, ...]) -> None:
     said: list[str] = []
 
     def is_led() -> bool:
-        # The same one or another may win the election, if the wanted one was behind.
+        # The same one or another may win the election, if the wanted one lagged.
         said.append(cli.run(*step_down, wanted).stderr)
         return bool(cli.json(kind, "info", *named)["cluster"].get("leader") == wanted)
 

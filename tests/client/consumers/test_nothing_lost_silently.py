@@ -140,7 +140,7 @@ async def test_a_member_that_has_just_lost_its_connection_keeps_its_consumer(
             proxy.cut()
             await until(is_gone)
             await one.unsubscribe()
-            # nats-server updates what it says about a consumer a moment later: if it still
+            # nats-server updates the state of a consumer a little later: if it still
             # counted the lost one, there was no second look.
             proxy.calm()
 

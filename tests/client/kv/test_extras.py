@@ -309,7 +309,7 @@ async def test_one_candidate_leads(client: Connect, name: str) -> None:
 async def test_members_come_and_go(client: Connect, name: str) -> None:
     async with client() as nc:
         kv = await made(nc.jetstream(), name)
-        # Whoever is to stay has a time to live that a busy machine does not exceed.
+        # Members that stay have a time to live that a busy machine does not exceed.
         group, lasting = kv.members("workers", ttl=1), kv.members("workers", ttl=60)
         changes: list[tuple[str, bool, bytes]] = []
 

@@ -36,6 +36,8 @@ COMMANDS = (
     "kv ls SETTINGS --verbose --display-value",
     "kv info SETTINGS",
     "kv history SETTINGS color",
+    "kv history SETTINGS greeting",
+    "kv snapshot SETTINGS",
     "kv keys SETTINGS",
     "kv get SETTINGS greeting",
     "object ls",
@@ -77,12 +79,13 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandLine
         cli.ok("pub", f"orders.{number % 2}", f"order {number}", "--jetstream", "-H", "N:1")
     cli.ok("consumer", "add", "ORDERS", "worker", "--max-pending", "7")
     cli.ok("consumer", "next", "ORDERS", "worker", "--no-ack")
-    cli.ok("kv", "add", "SETTINGS", "--history", "5", "--description", "What can be changed")
+    about = "Settings of the shop, with everything that anyone ever wanted to be able to change"
+    cli.ok("kv", "add", "SETTINGS", "--history", "5", "--description", about)
     for value in ("red", "blue"):
         cli.ok("kv", "put", "SETTINGS", "color", value)
     cli.ok("kv", "put", "SETTINGS", "greeting", "welcome " * 20)
     cli.ok("kv", "del", "SETTINGS", "color", "--force")
-    cli.ok("object", "add", "FILES")
+    cli.ok("object", "add", "FILES", "--description", about)
     cli.ok("object", "put", "FILES", "--name", "reports/final.pdf", stdin="x" * 2048)
     cli.ok("context", "add", "shop", "--server", "nats://shop:4222", "--description", "The shop")
     cli.ok("context", "add", "test", "--server", "nats://test:4222")

@@ -2,7 +2,7 @@
 
 import click
 
-from jetspark.cli.cluster.election import Leader, ask_cluster, elect
+from jetspark.cli.cluster.election import ANSWER_TIMEOUT, Leader, ask_cluster, elect
 from jetspark.cli.confirm import confirm
 from jetspark.cli.refusals import not_found
 from jetspark.cli.session import Session
@@ -14,7 +14,7 @@ async def step_down_stream(session: Session, *, stream: str, preferred: str, for
     of = await session.stream(stream)
 
     async def leader() -> Leader:
-        return _leader((await of.info()).cluster)
+        return _leader((await of.info(timeout=ANSWER_TIMEOUT)).cluster)
 
     what = f"stream {stream}"
     _check(what, of.cached_info.cluster, preferred, force=force)
@@ -31,7 +31,7 @@ async def step_down_consumer(
     of = await session.consumer(stream, name)
 
     async def leader() -> Leader:
-        return _leader((await of.info()).cluster)
+        return _leader((await of.info(timeout=ANSWER_TIMEOUT)).cluster)
 
     what = f"consumer {name} of stream {stream}"
     _check(what, of.cached_info.cluster, preferred, force=force)

@@ -15,6 +15,8 @@ from jetspark.client.jetstream.api import api_prefix, read_answer
 from jetspark.errors import Error
 
 _POLL: Final = 0.1
+# Nobody answers without a leader: ask again soon.
+ANSWER_TIMEOUT: Final = 0.5
 
 
 class Leader(NamedTuple):
@@ -43,7 +45,10 @@ async def elect(
 ) -> None:  # fmt: skip
     """Have the leader step down, and wait until another one was elected."""
     output, patience = session.output, session.settings.timeout
-    before = await leader()
+    try:
+        before = await leader()
+    except Error:
+        before = Leader("")
     old = before.name
     if old and placement.get("preferred") == old:
         raise click.ClickException(f"{old} leads {what} already")

@@ -234,10 +234,13 @@ def test_an_export_that_is_given_up_reports_nothing_else(
     reported: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", reported.append)
 
-    with pytest.raises(KeyboardInterrupt), whole_file(tmp_path / "file", replace=False) as file:
-        writer = writer_of(kind, file, {})
-        raise KeyboardInterrupt
-    del writer
+    def interrupted() -> None:
+        with whole_file(tmp_path / "file", replace=False) as file:
+            _writer = writer_of(kind, file, {})
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     gc.collect()
 
     assert reported == []

@@ -15,7 +15,7 @@ from jetspark.client.jetstream.api import api_prefix, read_answer
 from jetspark.errors import Error
 
 _POLL: Final = 0.1
-# Nobody answers without a leader: ask again soon.
+# No server answers without a leader: ask again soon.
 ANSWER_TIMEOUT: Final = 0.5
 
 

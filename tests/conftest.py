@@ -6,6 +6,7 @@ import asyncio
 import gc
 import inspect
 import os
+import signal
 
 import pytest
 from nats.aio.client import Client
@@ -19,6 +20,8 @@ REQUEST_TIMEOUT_S = 20.0
 def pytest_sessionstart() -> None:
     """Neither build may pass for the other (contracts.md, Compiled and interpreted)."""
     wait_longer_for_answers()
+    # Commands that are interrupted by tests inherit it; `nohup make test &` ignores interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     expected = os.environ.get("JETSPARK_EXPECT")
     actual = "compiled" if jetspark.COMPILED else "interpreted"
     if expected and expected != actual:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from tests.support.servers import ReplicaProcess, ServerProcess
+from xdist.remote import Producer
+from xdist.scheduler import LoadGroupScheduling
 
 from jetspark import Client, connect
 from jetspark.ids import Nuid
@@ -83,6 +85,32 @@ NOT_THROUGH_REPLICA = {
 }
 # Rounds of kv/test_linearizable.py in which handles ask for no more than they know of.
 _ASKING_ROUNDS = "test_concurrent_histories_are_linearizable"
+
+
+class _ByCluster(LoadGroupScheduling):  # type: ignore[misc]  # it has no types
+    """Gives tests that share a cluster to one worker.
+
+    pytest-xdist 3.8 appends the name of a group to the private id of a test, which pytest 9.2 no
+    longer reads: each worker started clusters of its own. Groups are known by their files here.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return _GROUPS.get(Path(file).relative_to(Path(file).parents[1]).as_posix(), nodeid)
+
+
+# The tests of a group run one after the other; these are the groups of their marks.
+_GROUPS = {
+    "cluster/test_cluster.py": "cluster",
+    "cluster/test_command_line.py": "cluster",
+    "cluster/test_jetstream.py": "cluster, JetStream",
+}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _ByCluster | None:
+    """Group tests, if that is asked for."""
+    return _ByCluster(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
 @pytest.hookimpl(trylast=True)

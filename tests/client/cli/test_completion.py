@@ -55,7 +55,10 @@ def shell(name: str) -> str:
 
 
 def lines(own: str) -> list[tuple[str, str]]:
-    """What is typed, and what it is completed to."""
+    """What is typed, and what it is completed to; shells share those about names of the server.
+
+    Each line starts the command, which takes most of the time.
+    """
     return [
         ("jetspark strea", "stream"),
         ("jetspark stream inf", "info"),
@@ -73,7 +76,7 @@ def test_bash(environment: dict[str, str], own: str) -> None:
     typed = "\n".join(
         f"COMP_WORDS=({line}); COMP_CWORD={len(line.split()) - 1}; COMPREPLY=()\n"
         '_jetspark_completion jetspark; echo "${COMPREPLY[@]}"'
-        for line, _ in lines(own)
+        for line, _ in lines(own)[:5]
     )
     script = f"source <(jetspark completion bash)\n{typed}\n"
     done = subprocess.run(
@@ -81,11 +84,11 @@ def test_bash(environment: dict[str, str], own: str) -> None:
         check=True, timeout=120,
     )  # fmt: skip
 
-    assert done.stdout.splitlines() == [expected for _, expected in lines(own)]
+    assert done.stdout.splitlines() == [expected for _, expected in lines(own)[:5]]
 
 
 def test_fish(environment: dict[str, str], own: str, tmp_path: Path) -> None:
-    some = lines(own)[2:]
+    some = [lines(own)[2], *lines(own)[5:]]
     typed = "\n".join(f"complete -C '{line}'" for line, _ in some)
     script = f"jetspark completion fish | source\n{typed}\n"
     done = subprocess.run(

@@ -163,6 +163,7 @@ def test_a_watch_shows_what_is_and_what_comes(cli: CommandLine, bucket: str) -> 
     assert [one["revision"] for one in history] == [1, 2]
     assert [one["key"] for one in resumed] == ["size.small"]
     both = cli.fails(2, "kv", "watch", bucket, "--history", "--updates")
+    assert "must not be empty" in cli.fails(2, "kv", "watch", bucket, "")
     assert "exclude each other" in both
 
 
@@ -241,7 +242,11 @@ def test_a_command_runs_while_the_lock_is_held(
     said = tmp_path / "token"
     command = (sys.executable, "-c", code + "; sys.exit(7)", said)
 
-    cli.fails(7, "kv", "lock", bucket, "nightly", "--", *command)
+    done = cli.run("kv", "lock", bucket, "nightly", "--owner", "me", "--json", "--", *command)
+    assert done.exit_code == 7
+    assert json.loads(done.stdout) == {
+        "key": "nightly", "token": 4, "owner": "me", "exit_code": 7,
+    }  # fmt: skip
     store = jetstream.key_value(bucket)
     with store.lock("nightly", owner="somebody"):
         held = cli.fails(1, "kv", "lock", bucket, "nightly", "--wait", "0", "--", "true")

@@ -37,7 +37,9 @@ def limited(
     "words",
     [
         ("pub", "closed.a", "x"),
+        ("pub", "closed.a", "x", "--count", "3"),
         ("pub", "closed.a", "x", "--count", "30"),
+        ("pub", "closed.a", "x", "--count", "3", "--json"),
         ("sub", "closed.a"),
         ("sub", "open.a", "closed.a", "--json"),
         ("reply", "closed.a", "x"),
@@ -63,6 +65,7 @@ def test_what_the_server_refuses_is_one_error(
     assert "the user needs permission for that subject" in errors[0]
     assert "Published" not in result.stderr
     assert "msgs/sec" not in result.stdout
+    assert "closed.a" not in result.stdout
 
 
 def test_what_is_allowed_works(limited: CommandLine) -> None:

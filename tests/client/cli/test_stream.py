@@ -61,6 +61,20 @@ def test_every_option_of_add_sets_what_it_says(cli: CommandLine, name: str) -> N
     assert cli.json("stream", "info", name)["config"] == config
 
 
+def test_adding_the_same_again_says_that_it_exists(cli: CommandLine, name: str) -> None:
+    commands = (
+        ("stream", "add", name, "--subjects", name),
+        ("consumer", "add", name, "worker"),
+        ("kv", "add", name),
+        ("object", "add", name),
+    )
+
+    for words in commands:
+        assert cli.said(*words).splitlines()[0].endswith(" was created")
+    for words in commands:
+        assert cli.said(*words).endswith(" already exists, with this configuration\n")
+
+
 @pytest.mark.parametrize("ending", ["json", "yaml"])
 def test_a_stream_is_made_from_a_file_and_options_override_it(
     cli: CommandLine, name: str, tmp_path: Path, ending: str
@@ -364,3 +378,16 @@ def test_a_graph_prints_its_numbers_without_a_terminal(
     assert stream["last_seq_per_second"] == 0
     assert (consumer["num_pending"], consumer["delivered"]) == (3, 2)
     assert "a graph needs a terminal" in cli.fails(1, "stream", "graph", orders)
+
+
+def test_a_single_server_has_no_other_leader(cli: CommandLine, orders: str) -> None:
+    cli.ok("consumer", "add", orders, "worker")
+
+    alone = cli.fails(1, "stream", "cluster", "step-down", orders)
+    assert f"stream {orders} has a single replica" in alone
+    assert "single replica" in cli.fails(1, "consumer", "cluster", "step-down", orders, "worker")
+    assert "single replica" in cli.fails(
+        1, "stream", "cluster", "peer-remove", orders, "n1", "--force"
+    )
+    assert "system account" in cli.fails(1, "server", "cluster", "step-down")
+    assert "system account" in cli.fails(1, "server", "cluster", "peer-remove", "n1", "--force")

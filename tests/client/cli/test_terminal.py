@@ -1,4 +1,4 @@
-"""What people see: tables at 80 and 120 columns, without a terminal, questions, pages, colours."""
+"""What people do on a terminal: questions, pages, colours; `test_screens.py` has how it looks."""
 
 from collections.abc import Callable, Iterator
 
@@ -37,28 +37,6 @@ def shop(cli: CommandLine, jetstream: sync.JetStream) -> Iterator[None]:
 
 
 LS = ("stream", "ls", "--subject", "snapshot.orders.0")
-REPORT = ("consumer", "report", "SNAPSHOT_ORDERS")
-REPORT_80 = """\
-              Consumer report for SNAPSHOT_ORDERS with 1 consumers
-┌──────────┬──────┬──────────┬──────┬─────────┬───────────┬────────────┬───────┐
-│          │      │ Ack      │ Ack  │     Ack │           │            │   Ack │
-│ Consumer │ Mode │ Policy   │ Wait │ Pending │ Redelive… │ Unprocess… │ Floor │
-├──────────┼──────┼──────────┼──────┼─────────┼───────────┼────────────┼───────┤
-│ worker   │ Pull │ Explicit │ 30s  │       1 │         0 │    2 / 66% │     0 │
-└──────────┴──────┴──────────┴──────┴─────────┴───────────┴────────────┴───────┘
-"""
-REPORT_120 = """\
-                       Consumer report for SNAPSHOT_ORDERS with 1 consumers
-┌──────────┬──────┬────────────┬──────────┬─────────────┬─────────────┬─────────────┬───────────┐
-│ Consumer │ Mode │ Ack Policy │ Ack Wait │ Ack Pending │ Redelivered │ Unprocessed │ Ack Floor │
-├──────────┼──────┼────────────┼──────────┼─────────────┼─────────────┼─────────────┼───────────┤
-│ worker   │ Pull │ Explicit   │ 30s      │           1 │           0 │     2 / 66% │         0 │
-└──────────┴──────┴────────────┴──────────┴─────────────┴─────────────┴─────────────┴───────────┘
-"""
-REPORT_PLAIN = """\
-Consumer  Mode  Ack Policy  Ack Wait  Ack Pending  Redelivered  Unprocessed  Ack Floor  Leader
-worker    Pull  Explicit    30s                 1            0      2 / 66%          0
-"""
 VIEW = """\
 [1] Subject: snapshot.orders.0 Received: YYYY-MM-DD hh:mm:ss
 
@@ -69,36 +47,6 @@ order 0
 order 1
 
 """
-
-
-@pytest.mark.usefixtures("shop")
-@pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize(
-    "words",
-    [LS, REPORT, ("consumer", "ls", "SNAPSHOT_ORDERS"), ("stream", "subjects", "SNAPSHOT_ORDERS")],
-    ids=" ".join,
-)
-def test_tables_fit_the_terminal(
-    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, width: int, words: tuple[str, ...]
-) -> None:
-    plain = cli.ok(*words)
-    on_terminal(monkeypatch, width)
-    drawn = cli.ok(*words)
-
-    assert max(map(len, drawn.splitlines())) <= width
-    assert "│" in drawn
-    assert "│" not in plain
-    first = plain.splitlines()[1].split()[0]
-    assert first in drawn or "…" in drawn
-
-
-@pytest.mark.usefixtures("shop")
-def test_a_report_looks_like_this(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cli.ok(*REPORT) == REPORT_PLAIN
-    on_terminal(monkeypatch, 80)
-    assert cli.ok(*REPORT) == REPORT_80
-    on_terminal(monkeypatch, 120)
-    assert cli.ok(*REPORT) == REPORT_120
 
 
 @pytest.mark.usefixtures("shop")

@@ -1,9 +1,9 @@
-"""Buckets, objects and checks as people see them: at 80 and 120 columns, without a terminal."""
+"""Questions about buckets and object stores on a terminal."""
 
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.support.command_line import CommandLine, on_terminal, steady
+from tests.support.command_line import CommandLine, on_terminal
 from tests.support.servers import ServerProcess
 
 BUCKET, STORE = "SNAPSHOT_SETTINGS", "SNAPSHOT_FILES"
@@ -28,60 +28,6 @@ def shop(cli: CommandLine) -> Iterator[None]:
     yield
     cli.ok("kv", "rm", BUCKET, "--force")
     cli.ok("object", "rm", STORE, "--force")
-
-
-HISTORY_80 = """\
-              History for SNAPSHOT_SETTINGS > color
-┌───────┬──────────┬─────┬─────────────────────┬────────┬───────┐
-│ Key   │ Revision │ Op  │ Created             │ Length │ Value │
-├───────┼──────────┼─────┼─────────────────────┼────────┼───────┤
-│ color │        1 │ PUT │ YYYY-MM-DD hh:mm:ss │    4 B │ blue  │
-│ color │        3 │ DEL │ YYYY-MM-DD hh:mm:ss │    0 B │       │
-└───────┴──────────┴─────┴─────────────────────┴────────┴───────┘
-"""
-HISTORY_PLAIN = """\
-Key    Revision  Op   Created              Length  Value
-color         1  PUT  YYYY-MM-DD hh:mm:ss     4 B  blue
-color         3  DEL  YYYY-MM-DD hh:mm:ss     0 B
-"""
-
-
-@pytest.mark.usefixtures("shop")
-@pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("kv", "ls"),
-        ("kv", "ls", BUCKET, "-v", "--display-value"),
-        ("kv", "history", BUCKET, "greeting"),
-        ("kv", "snapshot", BUCKET),
-        ("object", "ls"),
-        ("object", "ls", STORE),
-        ("errors", "ls", "batch"),
-        ("server", "check", "kv", "--bucket", BUCKET, "--format", "text"),
-    ],
-    ids=" ".join,
-)
-def test_tables_fit_the_terminal(
-    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, width: int, words: tuple[str, ...]
-) -> None:
-    plain = cli.ok(*words)
-    on_terminal(monkeypatch, width)
-    drawn = cli.ok(*words)
-
-    assert max(map(len, drawn.splitlines())) <= width
-    assert "│" in drawn
-    assert "│" not in plain
-
-
-@pytest.mark.usefixtures("shop")
-def test_a_history_looks_like_this(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ("kv", "history", BUCKET, "color")
-
-    assert steady(cli.ok(*words)) == HISTORY_PLAIN
-    for width in (80, 120):
-        on_terminal(monkeypatch, width)
-        assert steady(cli.ok(*words)).replace(" \n", "\n") == HISTORY_80
 
 
 @pytest.mark.usefixtures("shop")

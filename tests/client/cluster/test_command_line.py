@@ -1,9 +1,11 @@
 """The reading commands on a cluster of three nats-servers: replicas, leaders, all servers."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 
 import pytest
+from click.testing import Result
 from tests.support.cluster import Cluster
 from tests.support.command_line import CommandLine, on_terminal
 from tests.support.waiting import wait_until
@@ -115,13 +117,20 @@ def test_the_cluster_is_checked(cli: CommandLine) -> None:
     meta = ("server", "check", "meta", "--lag-critical", "100", "--seen-critical", "1m", *ADMIN)
     stream = ("server", "check", "stream", "--stream", "ORDERS", "--peer-lag-critical", "100")
 
+    looks: list[str] = []
+
     def current() -> bool:
-        # A server that has just joined is current with the next change of streams or consumers.
-        cli.ok("consumer", "add", "KV_SETTINGS", "--ephemeral")
-        return cli.run(*meta, "--expect", "3").exit_code == 0
+        # A server that has just joined is current with the next change of streams or consumers,
+        # or only for another leader; and none is while a change is made.
+        if len(looks) % 10 == 0:
+            cli.ok("consumer", "add", "KV_SETTINGS", "--ephemeral")
+        elif len(looks) % 10 == 5:
+            cli.run("server", "cluster", "step-down", *ADMIN)
+        looks.append(cli.run(*meta, "--expect", "3").stdout)
+        return looks[-1].startswith("OK")
 
     wait_until(current, every=0.2)
-    fine = cli.ok(*meta, "--expect", "3")
+    fine = looks[-1]
     fewer = cli.run(*meta, "--expect", "5")
 
     assert "3 peers led by n" in fine
@@ -132,6 +141,66 @@ def test_the_cluster_is_checked(cli: CommandLine) -> None:
     assert cli.json(*stream, "--peer-expect", "3")["status"] == "OK"
     assert cli.run(*stream, "--peer-expect", "5").exit_code == 2
     assert "replicas_fail=0" in cli.ok("server", "check", "jetstream")
+
+
+@pytest.mark.parametrize("words", [("stream", "ORDERS"), ("consumer", "ORDERS", "worker")])
+def test_leaders_step_down(cli: CommandLine, words: tuple[str, ...]) -> None:
+    kind, *named = words
+    step_down = (kind, "cluster", "step-down", *named, "--timeout", "3s", "--preferred")
+    before = cli.json(kind, "info", *named)["cluster"]
+    wanted = before["replicas"][0]["name"]
+    said: list[str] = []
+
+    def is_led() -> bool:
+        # The same one or another may win the election, if the wanted one lagged.
+        said.append(cli.run(*step_down, wanted).stderr)
+        return bool(cli.json(kind, "info", *named)["cluster"].get("leader") == wanted)
+
+    wait_until(is_led)
+    assert f"New leader elected: {wanted}" in said[-1]
+    assert f"{wanted} leads {kind}" in cli.fails(1, *step_down, wanted)
+    assert "no replica on n7" in cli.fails(1, *step_down, "n7")
+
+
+def test_the_leader_of_the_cluster_steps_down(cli: CommandLine) -> None:
+    step_down = ("server", "cluster", "step-down")
+    results: list[Result] = []
+
+    def is_done() -> bool:
+        # The same server may win the election.
+        results.append(cli.run(*step_down, "--json", *ADMIN))
+        return results[-1].exit_code == 0
+
+    wait_until(is_done)
+    done = json.loads(results[-1].stdout)
+
+    assert {done["old_leader"], done["leader"]} < {"n0", "n1", "n2"}
+    assert done["old_leader"] != done["leader"]
+    remove = ("server", "cluster", "peer-remove")
+    assert "leads the cluster" in cli.fails(1, *remove, done["leader"], *ADMIN)
+    assert "server n7 does not exist" in cli.fails(1, *remove, "n7", *ADMIN)
+    assert "--force" in cli.fails(2, *remove, done["old_leader"], *ADMIN)
+    assert "system account" in cli.fails(1, *step_down)
+
+
+def test_another_server_takes_the_place_of_a_removed_replica(cli: CommandLine) -> None:
+    cli.ok("stream", "add", "PAIR", "--subjects", "pair", "--replicas", "2")
+    cluster = cli.json("stream", "info", "PAIR")["cluster"]
+    removed = cluster["replicas"][0]["name"]
+    [other] = {"n0", "n1", "n2"} - {cluster["leader"], removed}
+    remove = ("stream", "cluster", "peer-remove", "PAIR")
+
+    def names() -> set[str]:
+        now = cli.json("stream", "info", "PAIR")["cluster"]
+        return {now.get("leader"), *(one["name"] for one in now.get("replicas", ()))}
+
+    try:
+        assert "--force" in cli.fails(2, *remove, removed)
+        assert "replica n7 does not exist" in cli.fails(1, *remove, "n7", "--force")
+        assert cli.json(*remove, removed, "--force") == {"stream": "PAIR", "peer": removed}
+        wait_until(lambda: names() == {cluster["leader"], other}, every=0.1)
+    finally:
+        cli.ok("stream", "rm", "PAIR", "--force")
 
 
 @pytest.mark.parametrize("width", [80, 120])

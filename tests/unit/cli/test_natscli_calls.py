@@ -27,6 +27,13 @@ stream find --empty
 stream find --idle 10m --created 1d --consumers 2 --invert
 stream find --subject 'orders.>' --replicas 1 --sourced --mirrored --names
 stream query --cluster east --server-name 'n.*' --leader n1 --api-level 1
+stream cluster step-down ORDERS --preferred n1 --force
+stream cluster peer-remove ORDERS n1 --force
+stream c sd ORDERS
+consumer cluster step-down ORDERS NEW --preferred n1 -f
+consumer cluster elect ORDERS NEW
+server cluster step-down --cluster east --tags ssd --host n1 --force
+server raft peer-remove n1 -f
 stream gaps ORDERS --force --no-progress
 stream gaps ORDERS -f --json
 stream graph ORDERS

@@ -1,6 +1,7 @@
 """Export files on their own (docs/export.md): whole or not there, hostile content, bad input."""
 
 import errno
+import gc
 import io
 import os
 import sys
@@ -224,3 +225,23 @@ def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     told = CliRunner().invoke(main, ["stream", "export", "S", "x.parquet"])
     assert told.exit_code == 1
     assert "--format ndjson does not" in told.output
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_export_that_is_given_up_reports_nothing_else(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", reported.append)
+
+    def interrupted() -> None:
+        with whole_file(tmp_path / "file", replace=False) as file:
+            _writer = writer_of(kind, file, {})
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    gc.collect()
+
+    assert reported == []
+    assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from jetspark.cli.cluster.command import consumer_cluster
 from jetspark.cli.commands import Group
 from jetspark.cli.completion.names import consumer_names, stream_names
 from jetspark.cli.quantities import (
@@ -105,6 +106,9 @@ def consumer() -> None:
       jetspark consumer report ORDERS
       jetspark consumer explain ORDERS worker
     """
+
+
+consumer.add_command(consumer_cluster, "cluster")
 
 
 @consumer.remote("ls", "jetspark.cli.consumer.looking:list_consumers", aliases=("list",))

@@ -13,6 +13,7 @@ from jetspark.api.enums import AckPolicy, DeliverPolicy, PriorityPolicy, ReplayP
 from jetspark.cli.configuration import difference, read_config, save_config, show_difference
 from jetspark.cli.confirm import ask, confirm
 from jetspark.cli.consumer.looking import show_info
+from jetspark.cli.creation import Creation
 from jetspark.cli.exit_codes import FAILED
 from jetspark.cli.quantities import parse_duration, split_names
 from jetspark.cli.session import Session
@@ -86,6 +87,7 @@ async def add_consumer(
 
 async def _create(session: Session, stream: str, config: wire.ConsumerConfig) -> None:
     of = await session.stream(stream)
+    creation = Creation()
     try:
         made = await of.create_consumer(from_wire(ConsumerConfig, config))
     except ConsumerExists as error:
@@ -93,7 +95,8 @@ async def _create(session: Session, stream: str, config: wire.ConsumerConfig) ->
             f"{error}; `jetspark consumer edit {stream} {config.name}` changes it"
         ) from error
     if not session.output.json:
-        session.output.say(f"Consumer {made.name} of stream {stream} was created")
+        what = f"Consumer {made.name} of stream {stream}"
+        session.output.say(creation.sentence(what, made.cached_info))
     show_info(session.output, made.cached_info)
 
 

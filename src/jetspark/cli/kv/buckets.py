@@ -9,6 +9,7 @@ from jetspark.api.stream import ExternalStream, Republish
 from jetspark.cli.bucket_options import changed_settings, common_settings
 from jetspark.cli.configuration import show_difference
 from jetspark.cli.confirm import confirm
+from jetspark.cli.creation import Creation
 from jetspark.cli.exit_codes import FAILED
 from jetspark.cli.kv.entries import entry_fields, shown_value
 from jetspark.cli.output import Column, Fields, Output
@@ -62,7 +63,7 @@ async def list_buckets(
         output.say("No Key-Value buckets found; create one with `jetspark kv add`")
         return
     columns = (
-        "Bucket", "Description", "Created", Column("Size", number=True),
+        "Bucket", Column("Description", long=True), "Created", Column("Size", number=True),
         Column("Values", number=True), Column("Last Update", number=True),
     )  # fmt: skip
     output.table("Key-Value Buckets", columns, [_row(status) for status in found])
@@ -105,7 +106,7 @@ async def list_keys(
         for one in found
     ]
     if display_value:
-        columns.append("Value")
+        columns.append(Column("Value", long=True))
     output.table(f"Contents for bucket {bucket}", columns, rows)
 
 
@@ -121,10 +122,11 @@ async def add_bucket(session: Session, *, bucket: str, **flags: Any) -> None:
     """Create a bucket."""
     config = KeyValueConfig(bucket)
     made = config.replace(**_settings(flags, config))
-    store = await session.jetstream.create_key_value(made)
+    creation = Creation()
+    status = await (await session.jetstream.create_key_value(made)).status()
     if not session.output.json:
-        session.output.say(f"Bucket {bucket} was created")
-    show_status(session.output, await store.status())
+        session.output.say(creation.sentence(f"Bucket {bucket}", status.stream_info))
+    show_status(session.output, status)
 
 
 async def edit_bucket(session: Session, *, bucket: str, dry_run: bool, **flags: Any) -> None:

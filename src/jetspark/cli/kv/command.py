@@ -13,7 +13,21 @@ from jetspark.cli.quantities import AT, COUNT, DURATION, SECONDS, SEQUENCE, SIZE
 _bucket = click.argument("bucket", shell_complete=bucket_names)
 _key = click.argument("key", shell_complete=key_names)
 _value = click.argument("value", metavar="[VALUE]", required=False)
-_filters = click.argument("filters", metavar="[KEY...]", nargs=-1, shell_complete=key_names)
+
+
+def _refuse_empty(
+    _ctx: click.Context, _param: click.Parameter, filters: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Refuse the pattern of a variable that is not set, instead of taking it for all keys."""
+    if "" in filters:
+        raise click.BadParameter("a key or pattern must not be empty; without one it is all keys")
+    return filters
+
+
+_filters = click.argument(
+    "filters", metavar="[KEY...]", nargs=-1, shell_complete=key_names, callback=_refuse_empty
+)
+
 _force = click.option("-f", "--force", is_flag=True, help="Do not ask.")
 _ttl = click.option("--ttl", type=DURATION, help="How long the key lives: 30s, 1h.")
 _at = click.option(

@@ -72,7 +72,10 @@ async def _work(session: Session, lock: Lock, key: str, words: tuple[str, ...]) 
             f"the lock {key} was lost, because it could not be renewed in time; {words[0]} was "
             "terminated"
         )
-    raise click.exceptions.Exit(_code(ended.result()))
+    code = _code(ended.result())
+    if session.output.json:
+        session.output.value({"key": key, "token": token, "owner": lock.owner, "exit_code": code})
+    raise click.exceptions.Exit(code)
 
 
 async def _end(command: asyncio.subprocess.Process, ended: "asyncio.Future[int]") -> None:

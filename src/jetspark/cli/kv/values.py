@@ -174,7 +174,7 @@ def show_entries(output: Output, title: str, entries: Iterable[Entry]) -> None:
         return
     columns = (
         "Key", Column("Revision", number=True), "Op", "Created", Column("Length", number=True),
-        "Value",
+        Column("Value", long=True),
     )  # fmt: skip
     rows = [
         (

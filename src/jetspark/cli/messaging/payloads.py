@@ -31,6 +31,8 @@ class Drafts:
         self._count = count
         self._lines = body is None and send_on == "newline"
         self._templates = templates
+        # Whether the next message depends on input that was not read yet.
+        self.must_wait: bool = False
 
     @property
     def single(self) -> bool:
@@ -71,7 +73,8 @@ class Drafts:
             rest += chunk
             if self._lines and b"\n" in chunk:
                 *lines, rest = rest.split(b"\n")
-                for line in lines:
+                for number, line in enumerate(lines, 1):
+                    self.must_wait = number == len(lines)
                     yield line.removesuffix(b"\r")
         if rest or not self._lines:
             yield rest

@@ -109,18 +109,23 @@ class _Run:
     async def core(self, reply: str) -> None:
         """Publish without acknowledgements; the server has received them at the end."""
         client = self._session.client
+        waiting: list[Draft] = []
         async for draft in self._drafts:
             client.publish(draft.subject, draft.data, reply=reply, headers=draft.headers or None)
-            if self._drafts.single or self._sleep:
-                await client.flush()
-                self._session.errors.check()
-            self._report(draft, f'Published {len(draft.data)} bytes to "{visible(draft.subject)}"')
-            if self._sent % _FLUSH_EVERY == 0:
-                await client.flush()
+            waiting.append(draft)
+            if len(waiting) >= _FLUSH_EVERY or self._sleep or self._drafts.must_wait:
+                await self._received(waiting)
             await self._pause()
-        await client.flush()
-        self._session.errors.check()
+        await self._received(waiting)
         self._summary("Published")
+
+    async def _received(self, waiting: list[Draft]) -> None:
+        """Report messages when the server has received them and refused none."""
+        await self._session.client.flush()
+        self._session.errors.check()
+        for draft in waiting:
+            self._report(draft, f'Published {len(draft.data)} bytes to "{visible(draft.subject)}"')
+        waiting.clear()
 
     async def stored(self) -> None:
         """Publish to a stream; each message is acknowledged."""

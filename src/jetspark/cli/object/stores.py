@@ -9,6 +9,7 @@ import click
 from jetspark.cli.bucket_options import changed_settings, common_settings
 from jetspark.cli.configuration import show_difference
 from jetspark.cli.confirm import confirm
+from jetspark.cli.creation import Creation
 from jetspark.cli.exit_codes import FAILED
 from jetspark.cli.following import follow
 from jetspark.cli.output import Column, Fields, Output, visible
@@ -65,7 +66,7 @@ async def list_stores(session: Session, *, bucket: str | None, names: bool) -> N
         output.say("No Object Store buckets found; create one with `jetspark object add`")
         return
     columns = (
-        "Bucket", "Description", "Created", Column("Size", number=True),
+        "Bucket", Column("Description", long=True), "Created", Column("Size", number=True),
         Column("Last Update", number=True),
     )  # fmt: skip
     rows = [
@@ -109,10 +110,12 @@ async def add_store(session: Session, *, bucket: str, **flags: Any) -> None:
     """Create an object store."""
     config = ObjectStoreConfig(bucket)
     settings: Any = common_settings(flags, config)
+    creation = Creation()
     store = await session.jetstream.create_object_store(config.replace(**settings))
+    status = await store.status()
     if not session.output.json:
-        session.output.say(f"Object store {bucket} was created")
-    show_status(session.output, await store.status())
+        session.output.say(creation.sentence(f"Object store {bucket}", status.stream_info))
+    show_status(session.output, status)
 
 
 async def edit_store(session: Session, *, bucket: str, dry_run: bool, **flags: Any) -> None:

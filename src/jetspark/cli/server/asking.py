@@ -142,7 +142,7 @@ async def _asked(
     arguments = settings.arguments()
     arguments["error_callback"] = lambda _error: None  # a refused subject is said below
     async with await connect(settings.server, **arguments) as client:
-        found = await _by_system_account(client, kind, options, settings.timeout)
+        found = await ask_system_account(client, kind, options, settings.timeout)
         if not found:
             found = await _by_port(client, kind, options, settings.timeout)
     if not found:
@@ -150,7 +150,7 @@ async def _asked(
     return sorted(found, key=lambda answer: answer.server)
 
 
-async def _by_system_account(
+async def ask_system_account(
     client: "Client", kind: str, options: Mapping[str, object], timeout: float
 ) -> list[Answer]:
     """The answers of all servers; none if this is not a user of the system account."""

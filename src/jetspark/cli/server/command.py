@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from jetspark.cli.bucket_options import declare
+from jetspark.cli.cluster.command import server_cluster
 from jetspark.cli.commands import Group
 from jetspark.cli.connection import declare_connection
 from jetspark.cli.quantities import COUNT, Whole
@@ -50,6 +51,7 @@ def server() -> None:
 
 
 server.add_command(check)
+server.add_command(server_cluster, "cluster")
 
 
 @server.local("list", "jetspark.cli.server.facts:list_servers", aliases=("ls",))

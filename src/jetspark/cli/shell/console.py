@@ -9,6 +9,7 @@ import code
 import inspect
 import sys
 import threading
+import traceback
 import types
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -112,12 +113,22 @@ class Console(code.InteractiveConsole):
         except KeyboardInterrupt:
             self.write("\nKeyboardInterrupt\n")
             return
-        except BaseException:  # noqa: BLE001 - whatever it was, the next statement may follow
+        except BaseException as error:  # noqa: BLE001 - the next statement may follow
             self._failed = True
-            self.showtraceback()
+            self._show(error, code.co_filename)
             return
         if ended is not None:
             raise ended
+
+    def _show(self, error: BaseException, file: str) -> None:
+        """Show an exception from the statement on, without the frames that have run it."""
+        found = error.__traceback__
+        while found is not None and found.tb_frame.f_code.co_filename != file:
+            found = found.tb_next
+        error = error.with_traceback(found)
+        # What `pdb.pm()` looks at.
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, found
+        self.write("".join(traceback.format_exception(error)))
 
     async def _run(self, code: types.CodeType) -> SystemExit | None:
         """Run a statement; an exit is returned: raised here, it would end the loop."""

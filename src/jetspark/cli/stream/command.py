@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from jetspark.cli.cluster.command import stream_cluster
 from jetspark.cli.commands import Group
 from jetspark.cli.completion.names import stream_names
 from jetspark.cli.connection import ConnectionSettings, connection_options
@@ -43,6 +44,9 @@ def stream() -> None:
       jetspark stream edit ORDERS --max-age 7d --dry-run
       jetspark stream export ORDERS orders.parquet
     """
+
+
+stream.add_command(stream_cluster, "cluster")
 
 
 @stream.remote("ls", "jetspark.cli.stream.looking:list_streams", aliases=("list", "l"))

@@ -10,6 +10,7 @@ from jetspark.api import stream as wire
 from jetspark.api.enums import Compression, Discard, PersistMode, Retention, Storage
 from jetspark.cli.configuration import difference, read_config, save_config, show_difference
 from jetspark.cli.confirm import ask, confirm
+from jetspark.cli.creation import Creation
 from jetspark.cli.exit_codes import FAILED
 from jetspark.cli.quantities import split_names
 from jetspark.cli.session import Session
@@ -82,6 +83,7 @@ async def add_stream(
 
 
 async def _create(session: Session, config: wire.StreamConfig) -> None:
+    creation = Creation()
     try:
         stream = await session.jetstream.create_stream(from_wire(StreamConfig, config))
     except StreamExists as error:
@@ -89,7 +91,7 @@ async def _create(session: Session, config: wire.StreamConfig) -> None:
             f"{error}; `jetspark stream edit {config.name}` changes it"
         ) from error
     if not session.output.json:
-        session.output.say(f"Stream {config.name} was created")
+        session.output.say(creation.sentence(f"Stream {config.name}", stream.cached_info))
     show_info(session.output, stream.cached_info)
 
 

@@ -53,6 +53,12 @@ class ParquetWriter:
         self._held = ExportRows.empty()
         self._size = 0
 
+    def __del__(self) -> None:
+        # An export that was given up: pyarrow would write a footer to the closed file, and report
+        # that it cannot.
+        if hasattr(self, "_writer"):
+            self._writer.is_open = False
+
     def write(self, rows: ExportRows) -> None:
         """Append messages."""
         self._held.extend(rows)

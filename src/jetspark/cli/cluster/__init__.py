@@ -1,0 +1,1 @@
+"""`stream cluster`, `consumer cluster`, `server cluster`: leaders and replicas of a cluster."""

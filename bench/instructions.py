@@ -21,6 +21,13 @@ from bench.servers import OURS, running
 MOST = 20_000
 LEAST = 1_000
 READY_S = 120
+# Callgrind counts each byte that ``rep movsb`` copies as an instruction (``rep stosb`` likewise),
+# and glibc uses it or not depending on the addresses: the same large copy costs 70,000
+# instructions in one run and 3,000 in the next.
+NO_REP = (
+    "GLIBC_TUNABLES=glibc.cpu.x86_rep_movsb_threshold=0x40000000"
+    ":glibc.cpu.x86_rep_stosb_threshold=0x40000000"
+)
 
 
 def missing() -> str:
@@ -81,6 +88,8 @@ def switch(state: str, pid: int) -> None:
 
 def _counting(folder: str) -> list[str]:
     return [
+        "env",
+        NO_REP,
         "valgrind",
         "--tool=callgrind",
         "--instr-atstart=no",

@@ -5,8 +5,8 @@ instructions hardly does, however busy the machine is. It does not include waiti
 disk, so it complements the times and does not replace them. Needs valgrind.
 
 Under valgrind the server is fifty times slower, and what depends on time happens more often per
-message: the state of consumers is saved, and a read is put off to another turn. If only interpreted
-code or copies have become more in a row, count the saves and the turns before believing it.
+message: the state of consumers is saved, and a read is put off to another turn. If a row has only
+more interpreted code or copies, count the saves and the turns before believing it.
 """
 
 import os

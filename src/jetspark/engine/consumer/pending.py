@@ -110,7 +110,7 @@ class Pending:
         row = self.head
         end: i64 = len(self.seqs)
         while row < end:
-            # A message that is gone has none.
+            # Rows of messages that are no longer pending have none.
             if self.words[row] >= 2 * ONCE:
                 counts[int(self.seqs[row])] = int(self.deliveries(row))
             row += 1

@@ -148,7 +148,9 @@ class DeliveryLoop:
                 # Retried when there is something new for it; the others continue.
                 self._failures.note(f"deliveries of consumer {consumer.label()}", error)
             # Searches for its subjects and its receivers.
-            budget.spend_search(2 * max(0, before - int(work.left)))
+            spent = before - int(work.left)
+            if spent > 0:
+                budget.spend_search(2 * spent)
         for delivery in run_queue.take_noted():
             self._consumers.timed.note(delivery)
 

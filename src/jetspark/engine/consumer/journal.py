@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from jetspark.engine.consumer.pending import GONE
-
 if TYPE_CHECKING:
     from jetspark.engine.consumer.state import ConsumerState
     from jetspark.engine.wall import Wall
@@ -119,20 +117,13 @@ class Journal:
     def _rows(self, record: Record, *, whole: bool) -> None:
         state = self._state
         pending = state.pending
-        first = 0 if whole else max(int(pending.saved_to - pending.trimmed), 0)
-        for row in range(max(first, int(pending.head)), len(pending.seqs)):
-            if pending.words[row] != GONE:
-                record.seqs.append(int(pending.seqs[row]))
-                record.consumer_seqs.append(int(pending.consumer_seqs[row]))
-                deliveries = int(pending.deliveries(row))
-                if whole and deliveries > 1:
-                    record.counts[record.seqs[-1]] = deliveries
+        pending.list_rows(record.seqs, record.consumer_seqs, whole=whole)
         if whole:
+            record.counts = pending.list_counts()
             cursor = state.cursor
             record.listed = cursor.packed or cursor.listed_left()
         else:
-            floor = state.floor_seq
-            record.acked = [int(seq) for seq in pending.acked if seq > floor]
+            record.acked = pending.list_acked(state.floor_seq)
             record.counts = pending.recounted
         record.spent = dict(state.spent)
         pending.saved()

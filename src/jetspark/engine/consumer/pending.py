@@ -90,6 +90,43 @@ class Pending:
         """Return how often the message of a row was delivered."""
         return self.words[row] >> 2
 
+    # The journal -------------------------------------------------------------------------------
+
+    def list_rows(self, seqs: list[int], consumer_seqs: list[int], *, whole: bool) -> None:
+        """Append the sequences of all pending messages, or of those that the journal lacks."""
+        row = self.head
+        if not whole:
+            row = max(row, self.saved_to - self.trimmed)
+        end: i64 = len(self.seqs)
+        while row < end:
+            if self.words[row] != GONE:
+                seqs.append(int(self.seqs[row]))
+                consumer_seqs.append(int(self.consumer_seqs[row]))
+            row += 1
+
+    def list_counts(self) -> dict[int, int]:
+        """Return the delivery counts above one."""
+        counts: dict[int, int] = {}
+        row = self.head
+        end: i64 = len(self.seqs)
+        while row < end:
+            # Rows of messages that are no longer pending have none.
+            if self.words[row] >= 2 * ONCE:
+                counts[int(self.seqs[row])] = int(self.deliveries(row))
+            row += 1
+        return counts
+
+    def list_acked(self, floor: i64) -> list[int]:
+        """Return which messages in the journal are no longer pending, above the ack floor."""
+        found: list[int] = []
+        i: i64 = 0
+        end: i64 = len(self.acked)
+        while i < end:
+            if self.acked[i] > floor:
+                found.append(int(self.acked[i]))
+            i += 1
+        return found
+
     def saved(self) -> None:
         """Note that the journal has everything."""
         self.saved_to = self.trimmed + len(self.seqs)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from librt.random import Random
+from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from jetspark.engine.consumer.acks import Acks
@@ -300,9 +301,9 @@ class Router:
         size: i64 = frame.pe - frame.hs
         prepared = route.cached
         if (
-            len(frame.body) > 0
+            (not prepared and size >= LARGE_PAYLOAD)
+            or len(frame.body) > 0
             or not is_compact(frame)
-            or (not prepared and size >= LARGE_PAYLOAD)
         ):
             return self._give_all(
                 route, origin, frame.subject(), frame.reply(), frame.headers(), frame.payload()
@@ -312,7 +313,6 @@ class Router:
         count: i64 = len(subscribers)
         if count > 0:
             rest = frame.data[frame.se + 1 : frame.pe + 2]
-            subject = b"" if prepared else frame.subject()
             has_headers = frame.ps > frame.hs
             i: i64 = 0
             given: i64 = 0
@@ -335,11 +335,7 @@ class Router:
                     if prepared:
                         out.write(heads[i])
                     else:
-                        out.write(b"HMSG " if has_headers else b"MSG ")
-                        out.write(subject)
-                        out.write(b" ")
-                        out.write(subscription.sid)
-                        out.write(b" ")
+                        write_head(out, frame.subject(), subscription.sid, has_headers)
                     out.write(rest)
                     if not receiver.listed:
                         receiver.wake()
@@ -636,7 +632,8 @@ class Router:
             to = replies[i]
             seq: i64 = sequences[i]
             i += 1
-            if self._must_wait(to):
+            # The first two tests are those of ``_must_wait``: no call for most acks.
+            if (self._own_left <= 0 or len(self.fan_outs) > 0) and self._must_wait(to):
                 self._wait(FanOut(to, None, None, to, b"", b"", head + b"%d}" % int(seq)))
                 continue
             route = self.route(to)
@@ -661,6 +658,15 @@ class Router:
             write_number(out, seq)
             out.write(b"}\r\n")
             self._count(subscription, receiver, size)
+
+
+def write_head(out: BytesWriter, subject: bytes, sid: bytes, has_headers: bool) -> None:
+    """Write what precedes the rest of a client's message if a route has no heads."""
+    out.write(b"HMSG " if has_headers else b"MSG ")
+    out.write(subject)
+    out.write(b" ")
+    out.write(sid)
+    out.write(b" ")
 
 
 def is_same_for_all(match: Match, target: Target | None) -> bool:

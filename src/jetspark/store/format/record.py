@@ -25,7 +25,7 @@ records.
 Two 32-bit fields are always written and read as one 64-bit word: one native call.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
@@ -74,6 +74,8 @@ class Codec:
 
     def __init__(self, stream_id: int) -> None:
         self.seed: int = stream_id
+        # The same as an object: compiled code would make one for each checksum.
+        self._seed: Any = stream_id
         self.id_low: i64 = stream_id & 0xFFFFFFFF
         self.scratch: BytesWriter = BytesWriter()
         # The overhead per message in addition to subject, headers and body, as in nats-server; and
@@ -138,7 +140,7 @@ class Codec:
         checked = scratch.getvalue()
         write_i64_le(writer, MAGIC | (total << 32))
         writer.write(checked)
-        writer.write(xxh3_64_digest(checked, self.seed))
+        writer.write(xxh3_64_digest(checked, self._seed))
         return total
 
     def encode_head(
@@ -182,9 +184,9 @@ class Codec:
         if total > left:
             return TRUNCATED
         if total < LARGE:
-            digest = xxh3_64_digest(data[at + 8 : at + total - 8], self.seed)
+            digest = xxh3_64_digest(data[at + 8 : at + total - 8], self._seed)
         else:
-            digest = xxh3_64_digest(memoryview(data)[at + 8 : at + total - 8], self.seed)
+            digest = xxh3_64_digest(memoryview(data)[at + 8 : at + total - 8], self._seed)
         if digest != data[at + total - 8 : at + total]:
             return BAD_CHECK
         return total

@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 # Requests of all pages together that may be in flight; the others wait.
 CONCURRENT: Final = 16
+# Pages of messages that are read at a time: each holds some megabytes, if messages are large.
+PAGES: Final = 6
 # A page must not wait long for one row; the connection's own timeout is for programs.
 TIMEOUT_S: Final = 4.0
 NAMES_PAGE: Final = 1024
@@ -75,6 +77,7 @@ class Deployment:
         self._jetstream: JetStream | None = None
         self._prefix = "$JS.API"
         self._slots = asyncio.Semaphore(CONCURRENT)
+        self.pages: Final = asyncio.Semaphore(PAGES)
         self._problem = "connecting"
         self._denied: dict[str, tuple[float, str]] = {}
         self._names: tuple[float, list[str], bool] = (-NAMES_AGE_S, [], True)

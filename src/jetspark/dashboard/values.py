@@ -2,11 +2,15 @@
 
 import base64
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+import msgspec
 
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.dashboard.problems import BadInput
 from jetspark.units import parse_rfc3339
+
+T = TypeVar("T")
 
 # How much of a payload a row of a list has, and the page of one message; the rest is a download.
 PREVIEW: Final = 2048
@@ -27,6 +31,14 @@ def message_row(message: StreamMessage, shown: int = PREVIEW) -> dict[str, Any]:
         "data": base64.b64encode(message.data[:shown]).decode(),
         "truncated": len(message.data) > shown,
     }
+
+
+def read_json(data: bytes, kind: type[T]) -> T | None:
+    """A value of JSON that someone stored; None if it is something else."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def printable(text: str) -> str:

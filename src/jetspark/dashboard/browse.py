@@ -57,10 +57,14 @@ async def read_backwards(
     pattern: str,
     limit: int,
     wanted: Callable[[StreamMessage], bool] | None = None,
+    after: int = 0,
 ) -> Found:
-    """The last messages before a sequence that ``wanted`` accepts, the newest first."""
+    """The last messages before a sequence that ``wanted`` accepts, the newest first.
+
+    Those up to the sequence ``after`` are not looked at.
+    """
     state = stream.cached_info.state
-    first = max(state.first_seq, 1)
+    first = max(state.first_seq, after + 1)
     end = min(before or state.last_seq + 1, state.last_seq + 1)
     top = end
     if pattern and not before:

@@ -266,3 +266,44 @@ async def test_the_password_of_the_monitoring_port_is_not_shown() -> None:
         await monitoring.document("varz")
     assert "hunter2" not in str(refused.value)
     assert monitoring.url == "http://127.0.0.1:1/base"
+
+
+async def test_a_live_tail_has_the_first_message_of_a_stream_and_of_the_next_one() -> None:
+    async with jetspark.Server(dashboard=True) as server, await server.connect() as client:
+        context = client.jetstream()
+        await context.create_stream("S", subjects=["s.*"])
+        port = urlsplit(server.monitor_url).port
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(
+            b"GET /dashboard/api/streams/S/tail?filter=s.rare HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        )
+        await reader.readuntil(b'data: {"tail":true}\n\n')
+        await asyncio.sleep(1)  # a look at the empty stream
+        for number in range(300):
+            await context.publish("s.noise" if number else "s.rare", b"x")
+        rows, is_cut = await _tail(reader)
+        assert ([row["seq"] for row in rows], is_cut) == ([1], False)
+        await context.delete_stream("S")
+        await reader.readuntil(b"stream not found")
+        await context.create_stream("S", subjects=["s.*"])
+        await context.publish("s.rare", b"again")
+        rows, is_cut = await _tail(reader)
+        assert ([row["seq"] for row in rows], is_cut) == ([1], False)
+        for _ in range(200):
+            await context.publish("s.rare", b"x")
+        rows, is_cut = await _tail(reader)
+        if not is_cut:  # it looked in between
+            rows, is_cut = await _tail(reader)
+        writer.close()
+        assert is_cut
+        assert rows[-1]["seq"] > 50
+
+
+async def _tail(reader: asyncio.StreamReader) -> tuple[list[Any], bool]:
+    """The next event with rows."""
+    async with asyncio.timeout(10):
+        while True:
+            line = await reader.readuntil(b"\n")
+            if line.startswith(b'data: {"rows"'):
+                found = json.loads(line.removeprefix(b"data: "))
+                return found["rows"], found["is_cut"]

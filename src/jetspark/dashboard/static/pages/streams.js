@@ -140,13 +140,15 @@ function messages(context, place, name, info) {
     const status = h("p", { class: "note", role: "status" }, "Waiting for new messages…");
     let shown = [];
     let skipped = 0;
+    let isCut = false;
     replace(rows, status, list);
     tail = events(path`streams/${name}/tail` + query({ filter: where.filter }), (event) => {
       if (event.problem) replace(status, h("span", { class: "bad" }, event.problem.error));
       if (!event.rows) return;
       skipped += event.skipped;
+      isCut ||= event.is_cut;
       shown = [...event.rows.reverse(), ...shown].slice(0, 200);
-      replace(status, `Live: the newest ${count(shown.length)} messages`, skipped ? `, ${count(skipped)} came too fast to be shown` : "", ".");
+      replace(status, `Live: the newest ${count(shown.length)} messages`, isCut ? `, ${skipped ? count(skipped) : "others"} came too fast to be shown` : "", ".");
       replace(list, messageTable(shown, name, context));
     });
   }

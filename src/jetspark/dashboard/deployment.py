@@ -247,11 +247,15 @@ class Deployment:
                 raise PermissionsViolation(text)
 
 
+NAME_MAX: Final = 255
 _BAD_NAME: Final = re.compile(r"[\s.*>/\\\x00]")
 
 
 def checked_name(name: str, what: str) -> str:
     """A name that is one token of a subject; raises BadInput for any other."""
+    if len(name) > NAME_MAX:
+        # A longer subject would end the connection, which all pages share.
+        raise BadInput(f"the name of a {what} has at most {NAME_MAX} characters")
     if not name or _BAD_NAME.search(name):
         raise BadInput(f"{name!r} cannot be the name of a {what}: no blanks, dots, *, >, / or \\")
     return name

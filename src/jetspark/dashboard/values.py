@@ -16,6 +16,8 @@ T = TypeVar("T")
 PREVIEW: Final = 2048
 SHOWN: Final = 256 * 1024
 SEQUENCE_MAX: Final = 2**63 - 1
+# nats-server counts nanoseconds since 1970 in 64 bits, and answers wrongly for other times.
+_YEARS: Final = (1970, 2262)
 
 
 def message_row(message: StreamMessage, shown: int = PREVIEW) -> dict[str, Any]:
@@ -59,9 +61,12 @@ def read_time(text: str) -> datetime:
             if text.endswith(("Z", "z")) or "+" in text[10:] or "-" in text[10:]
             else f"{text}Z"
         )
-        return datetime.fromtimestamp(parse_rfc3339(zoned.upper()) / 1e9, UTC)
+        found = datetime.fromtimestamp(parse_rfc3339(zoned.upper()) / 1e9, UTC)
     except (ValueError, OverflowError, OSError):
         raise BadInput(f"{text!r} is no time: expected one like 2026-11-18T09:30:00Z") from None
+    if not _YEARS[0] <= found.year < _YEARS[1]:
+        raise BadInput(f"{text!r}: expected a time from {_YEARS[0]} to {_YEARS[1]}")
+    return found
 
 
 def whole(text: str, name: str, *, default: int = 0, most: int = SEQUENCE_MAX) -> int:

@@ -16,7 +16,7 @@ from jetspark.client.jetstream.streams import Stream
 from jetspark.dashboard.browse import PAGE_BYTES, read_backwards
 from jetspark.dashboard.deployment import TIMEOUT_S, Deployment
 from jetspark.dashboard.problems import BadInput
-from jetspark.dashboard.query import Query
+from jetspark.dashboard.query import KEY_MAX, Query
 from jetspark.dashboard.values import SHOWN, iso, message_row, read_time
 from jetspark.errors import MessageNotFound
 from jetspark.subjects.tokens import key_filter_problem, key_problem
@@ -36,7 +36,8 @@ class Buckets:
         query = Query(request)
         bucket, stream, prefix = await self._open(query)
         limit, before = query.limit(), query.number("before")
-        at, as_of = query.text("time"), query.number("as_of")
+        as_of = min(query.number("as_of"), stream.cached_info.state.last_seq + 1)
+        at = query.text("time")
         if at and not before:
             before = as_of = await self._first_after(stream, at)
         text = query.text("q").strip()
@@ -123,7 +124,7 @@ class Buckets:
         return bucket, stream, f"$KV.{origin}."
 
     def _key(self, query: Query) -> str:
-        key = query.text("key")
+        key = query.text("key", most=KEY_MAX)
         problem = key_problem(key)
         if problem:
             raise BadInput(f"{key!r} is no key: {problem}")

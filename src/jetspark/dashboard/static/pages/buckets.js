@@ -112,7 +112,7 @@ export async function entry(context) {
   const chosen = at ? found.revisions.find((row) => row.revision === found.at) : last;
   return [pageHead(key, { crumbs, actions: context.session.writable ? writeButtons(name, key, last, context) : [] }), form, at && verdict(found, chosen, at),
     h("div", { class: "stats" }, stat("Revision", chosen ? count(chosen.revision) : "–", at ? "valid then" : "the last one"), stat("Changed", chosen ? ago(chosen.time) : "–", chosen ? dateTime(chosen.time) : ""),
-      stat("Stored revisions", count(found.revisions.length), `the bucket keeps ${limit(found.history, count)}`), stat("State", { PUT: "value", DEL: "deleted", PURGE: "purged" }[(chosen ?? last).operation], "")),
+      stat("Stored revisions", count(found.revisions.length), `the bucket keeps ${limit(found.history, count)}`), stat("State", chosen ? { PUT: "value", DEL: "deleted", PURGE: "purged" }[chosen.operation] : found.overwritten ? "unknown" : "none", at ? "at that time" : "")),
     chosen && h("section", { class: "card" }, h("h2", {}, at ? "Value at that time" : "Value"), chosen.operation === "PUT" ? payloadView(chosen, path`api/streams/${`KV_${name}`}/messages/${chosen.revision}/raw`) : h("p", { class: "muted" }, "The key was deleted.")),
     history(found.revisions)];
 }

@@ -80,7 +80,9 @@ export async function stream(context) {
     try {
       const fresh = await get(path`streams/${name}`);
       replace(facts, statsOf(fresh.info.config, fresh.info.state));
-    } catch { /* the next one shows it */ }
+    } catch (error) {
+      replace(facts, failure(error));
+    }
   }, 3000);
   context.onClose(() => clearInterval(timer));
   show(context, place, name, found.info);

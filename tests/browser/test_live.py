@@ -200,3 +200,25 @@ def test_the_menu_of_a_phone_and_the_theme_are_buttons(
     page.reload()
     page.wait_for_selector("main h1")
     assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
+
+
+def test_a_stream_that_is_deleted_while_its_page_is_open_is_reported(
+    opened: Open, tmp_path: Path
+) -> None:
+    async def change(url: str, *, create: bool) -> None:
+        async with await jetspark.connect(url) as client:
+            if create:
+                stream = await client.jetstream().create_stream("S", subjects=["s"])
+                await stream.create_consumer(durable="worker")
+            else:
+                await client.jetstream().delete_stream("S")
+
+    with embedded(tmp_path) as site:
+        apart(change(site.server, create=True))
+        pages = [
+            opened(site.url + path, may_fail=True)
+            for path in ("#/streams/S", "#/streams/S/consumers/worker")
+        ]
+        apart(change(site.server, create=False))
+        for page in pages:
+            wait_for_texts(page, ("Not found",))

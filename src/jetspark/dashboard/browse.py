@@ -2,8 +2,8 @@
 
 Direct gets leave work queues as they are: looking at a message does not take it. There is no
 request for "the messages before this one", so a page backwards is read from a range of sequences
-that grows until it has enough of them. Every page has a budget of time; if it is used up, the page
-says where to continue.
+that grows until it has enough of them. Every page has a budget of time and of bytes; if one is
+used up, the page says where to continue.
 """
 
 import time
@@ -19,6 +19,8 @@ ROWS_MAX: Final = 200
 PAGE_BYTES: Final = 4 * 1024 * 1024
 # Ranges of a search are read in pages of this many messages.
 SEARCH_BATCH: Final = 250
+# What a page reads of large messages; at least one of them.
+BUDGET_BYTES: Final = 8 * 1024 * 1024
 BUDGET_S: Final = 0.6
 
 
@@ -27,7 +29,7 @@ class Found(NamedTuple):
 
     ``next`` is where the following page starts (0: there is none): its first sequence, or, for
     pages backwards, the sequence that it ends before. ``examined`` counts sequences, and
-    ``is_complete`` is False if the time was up before the page was full.
+    ``is_complete`` is False if the time or the bytes were used up before the page was full.
     """
 
     messages: list[StreamMessage]
@@ -40,24 +42,12 @@ async def read_forwards(
     deployment: Deployment, stream: Stream, start: int, pattern: str, limit: int
 ) -> Found:
     """The messages from a sequence on."""
-    pages = stream.get_batch(
-        seq=max(start, 1),
-        next_by_subject=pattern,
-        limit=limit,
-        batch=limit,
-        max_bytes=PAGE_BYTES,
-        timeout=TIMEOUT_S,
-    )
-    found: list[StreamMessage] = []
-    while len(found) < limit:
-        chunk = await deployment.run(pages.next_chunk(limit - len(found)))
-        if not chunk:
-            break
-        found += chunk
-    await pages.aclose()
-    more = len(found) == limit
-    following = found[-1].seq + 1 if more else 0
-    return Found(found, following, found[-1].seq - start + 1 if found else 0, is_complete=True)
+    async with deployment.pages:
+        found, whole = await _read(deployment, stream, max(start, 1), 0, pattern, limit)
+    more = len(found) == limit or not whole
+    last = stream.cached_info.state.last_seq
+    following = found[-1].seq + 1 if more and found[-1].seq < last else 0
+    return Found(found, following, found[-1].seq - start + 1 if found else 0, is_complete=whole)
 
 
 async def read_backwards(
@@ -67,10 +57,14 @@ async def read_backwards(
     pattern: str,
     limit: int,
     wanted: Callable[[StreamMessage], bool] | None = None,
+    after: int = 0,
 ) -> Found:
-    """The last messages before a sequence that ``wanted`` accepts, the newest first."""
+    """The last messages before a sequence that ``wanted`` accepts, the newest first.
+
+    Those up to the sequence ``after`` are not looked at.
+    """
     state = stream.cached_info.state
-    first = max(state.first_seq, 1)
+    first = max(state.first_seq, after + 1)
     end = min(before or state.last_seq + 1, state.last_seq + 1)
     top = end
     if pattern and not before:
@@ -81,23 +75,27 @@ async def read_backwards(
         except MessageNotFound:
             return Found([], 0, top - first, is_complete=True)
     width = SEARCH_BATCH if wanted is not None else limit
-    deadline = time.monotonic() + BUDGET_S
+    most = max(limit * 8, SEARCH_BATCH)
     found: list[StreamMessage] = []
-    while len(found) < limit and end > first:
-        start = max(first, end - width)
-        some, whole = await _range(deployment, stream, start, end, pattern, limit * 8)
-        if not whole and width > 1:
-            # Denser than expected: the newest of them are needed, so the range must be shorter.
-            width = max(width // 8, 1)
-            continue
-        if wanted is not None:
-            some = [each for each in some if wanted(each)]
-        found += reversed(some)
-        end = start
-        if wanted is None and len(some) * 4 < limit:
-            width *= 4
-        if time.monotonic() > deadline:
-            break
+    async with deployment.pages:
+        deadline, unused = time.monotonic() + BUDGET_S, BUDGET_BYTES
+        while len(found) < limit and end > first:
+            start = max(first, end - width)
+            some, whole = await _read(deployment, stream, start, end, pattern, most)
+            if (not whole or len(some) == most) and some[-1].seq < end - 1 and width > 1:
+                # More than expected: the newest of them are needed, so the range must be shorter.
+                width = max(width // 8, 1)
+                continue
+            unused -= sum(len(each.data) for each in some)
+            if wanted is not None:
+                some = [each for each in some if wanted(each)]
+                width = min(width * 2, SEARCH_BATCH)
+            elif len(some) * 4 < limit:
+                width *= 4
+            found += reversed(some)
+            end = start
+            if time.monotonic() > deadline or unused < 0:
+                break
     cut = len(found) > limit
     found = found[:limit]
     following = found[-1].seq if cut or len(found) == limit else (end if end > first else 0)
@@ -108,12 +106,11 @@ async def read_backwards(
     )
 
 
-async def _range(
+async def _read(
     deployment: Deployment, stream: Stream, start: int, end: int, pattern: str, most: int
 ) -> tuple[list[StreamMessage], bool]:
-    """The messages of a range; False if it has more than ``most``."""
-    most = max(most, SEARCH_BATCH)
-    batch = max(1, min(end - start, most))
+    """The first messages of a range (``end`` 0: of all); False if they have too many bytes."""
+    batch = max(1, min(end - start, most)) if end else most
     pages = stream.get_batch(
         seq=start,
         next_by_subject=pattern,
@@ -123,16 +120,17 @@ async def _range(
         timeout=TIMEOUT_S,
     )
     found: list[StreamMessage] = []
+    size = 0
     try:
-        while True:
-            chunk = await deployment.run(pages.next_chunk(batch))
-            inside = [each for each in chunk if each.seq < end]
+        while len(found) < most:
+            chunk = await deployment.run(pages.next_chunk(most - len(found)))
+            inside = [each for each in chunk if not end or each.seq < end]
             found += inside
-            if not chunk or len(inside) < len(chunk):
-                return found, True
-            if found[-1].seq >= end - 1:
-                return found, True
-            if len(found) >= most:
+            if not chunk or len(inside) < len(chunk) or (end and found[-1].seq >= end - 1):
+                break
+            size += sum(len(each.data) for each in chunk)
+            if size >= BUDGET_BYTES:
                 return found, False
+        return found, True
     finally:
         await pages.aclose()

@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 # Requests of all pages together that may be in flight; the others wait.
 CONCURRENT: Final = 16
+# Pages of messages that are read at a time: each holds some megabytes, if messages are large.
+PAGES: Final = 6
 # A page must not wait long for one row; the connection's own timeout is for programs.
 TIMEOUT_S: Final = 4.0
 NAMES_PAGE: Final = 1024
@@ -75,6 +77,7 @@ class Deployment:
         self._jetstream: JetStream | None = None
         self._prefix = "$JS.API"
         self._slots = asyncio.Semaphore(CONCURRENT)
+        self.pages: Final = asyncio.Semaphore(PAGES)
         self._problem = "connecting"
         self._denied: dict[str, tuple[float, str]] = {}
         self._names: tuple[float, list[str], bool] = (-NAMES_AGE_S, [], True)
@@ -244,11 +247,15 @@ class Deployment:
                 raise PermissionsViolation(text)
 
 
+NAME_MAX: Final = 255
 _BAD_NAME: Final = re.compile(r"[\s.*>/\\\x00]")
 
 
 def checked_name(name: str, what: str) -> str:
     """A name that is one token of a subject; raises BadInput for any other."""
+    if len(name) > NAME_MAX:
+        # A longer subject would end the connection, which all pages share.
+        raise BadInput(f"the name of a {what} has at most {NAME_MAX} characters")
     if not name or _BAD_NAME.search(name):
         raise BadInput(f"{name!r} cannot be the name of a {what}: no blanks, dots, *, >, / or \\")
     return name

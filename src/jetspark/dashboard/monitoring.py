@@ -30,6 +30,12 @@ class MonitorAddress(msgspec.Struct, frozen=True, kw_only=True):
     token: str = ""
     trusts_any: bool = False
 
+    @property
+    def shown(self) -> str:
+        """The address without a password, for people."""
+        parts = urlsplit(self.url)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
 
 class Monitoring:
     """Asks the monitoring port of a server; ``find`` returns None while none is known."""
@@ -41,7 +47,7 @@ class Monitoring:
     def url(self) -> str:
         """The address, for people; empty if there is none."""
         found = self._find()
-        return found.url if found is not None else ""
+        return found.shown if found is not None else ""
 
     async def document(self, name: str, query: Mapping[str, object] | None = None) -> Any:
         """Fetch a document such as `varz`; raises Unavailable."""
@@ -53,18 +59,18 @@ class Monitoring:
                 status, body = await fetch(found, f"/{name}", query or {})
         except (OSError, TimeoutError, EOFError) as error:
             text = str(error) or "it does not answer in time"
-            raise Unavailable(f"{found.url}: {text}", HINT) from error
+            raise Unavailable(f"{found.shown}: {text}", HINT) from error
         # A server that is not healthy says so with a status.
         if status != 200 and name != "healthz":
             if status == 404:
                 raise Unavailable(
                     f"this server has no /{name}", "Only a jetspark server reports this."
                 )
-            raise Unavailable(f"{found.url}/{name} answers {status}", HINT)
+            raise Unavailable(f"{found.shown}/{name} answers {status}", HINT)
         try:
             return msgspec.json.decode(body)
         except msgspec.MsgspecError as error:
-            raise Unavailable(f"{found.url}/{name} answers something else: {error}") from error
+            raise Unavailable(f"{found.shown}/{name} answers something else: {error}") from error
 
 
 async def fetch(

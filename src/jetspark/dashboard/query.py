@@ -12,6 +12,8 @@ from jetspark.subjects.tokens import is_valid_subject
 
 ROWS: Final = 50
 TEXT_MAX: Final = 1000
+# With a longer key the subjects of requests would be longer than servers accept.
+KEY_MAX: Final = 3000
 
 
 class Query:
@@ -20,11 +22,11 @@ class Query:
     def __init__(self, request: Request) -> None:
         self._request = request
 
-    def text(self, name: str, default: str = "") -> str:
+    def text(self, name: str, default: str = "", most: int = TEXT_MAX) -> str:
         """An argument as it is."""
         found = self._request.query_params.get(name, default)
-        if len(found) > TEXT_MAX:
-            raise BadInput(f"{name} is longer than {TEXT_MAX} characters")
+        if len(found.encode(errors="replace")) > most:
+            raise BadInput(f"{name} is longer than {most} bytes")
         return found
 
     def name(self, part: str, what: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import random
 import time
@@ -15,8 +16,10 @@ from tests.support.dashboards import ask, ask_in_loop
 
 import jetspark
 import jetspark.sync
-from jetspark.dashboard.browse import read_backwards, read_forwards
+from jetspark.dashboard.browse import BUDGET_BYTES, read_backwards, read_forwards
 from jetspark.dashboard.deployment import Deployment, Target
+from jetspark.dashboard.monitoring import MonitorAddress, Monitoring
+from jetspark.dashboard.problems import Unavailable
 
 SUBJECTS = ("a.one", "a.two", "b.one", "rare.x")
 
@@ -172,3 +175,135 @@ async def _sample(reader: asyncio.StreamReader) -> Any:
         while not (line := await reader.readline()).startswith(b"data: "):
             pass
     return json.loads(line.removeprefix(b"data: "))
+
+
+async def test_a_page_of_large_messages_is_short_and_continues() -> None:
+    async with jetspark.Server(dashboard=True) as server:
+        url = server.monitor_url + "/dashboard/"
+        async with await server.connect() as client:
+            await client.jetstream().create_stream("S", subjects=["s"], allow_direct=True)
+            for _ in range(40):
+                await client.jetstream().publish("s", bytes(1_000_000))
+        for way, seqs in (("from=1", range(1, 41)), ("before=0", range(40, 0, -1))):
+            name, _, at = way.partition("=")
+            found: list[int] = []
+            while True:
+                path = f"api/streams/S/messages?{name}={at}&limit=40"
+                page = (await ask_in_loop(url, path)).json
+                rows = [row["seq"] for row in page["rows"]]
+                assert 1 <= len(rows) <= 2 * BUDGET_BYTES / 1_000_000
+                found += rows
+                if not page["next"]:
+                    break
+                at = page["next"]
+            assert found == list(seqs)
+
+
+POISON = {
+    "no-text": b"\xff\xfe",
+    "no-json": b"{",
+    "nested": b"[" * 100_000,
+    "nested-runs": b'{"epoch":1,"last_seq":2,"runs":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "list-link": b'{"name":"x","options":{"link":["x"]}}',
+    "number-link": b'{"name":"x","options":{"link":{"name":5}}}',
+    "negative": b'{"name":"x","size":-5,"nuid":"a b"}',
+    "text-size": b'{"name":"x","size":"x","nuid":"a"}',
+    "infinite": b'{"name":"x","size":1e400,"nuid":">"}',
+    "huge": b'{"name":"x","size":99999999999999999999999,"nuid":">"}',
+    "largest": b'{"name":"x","size":9223372036854775807,"nuid":">"}',
+    "number": b'{"name":7,"size":1,"nuid":7}',
+    "huge-epoch": b'{"epoch":1,"last_seq":9223372036854775808000}',
+}
+
+
+async def test_one_damaged_entry_does_not_hide_the_others() -> None:
+    async with jetspark.Server(dashboard=True) as server:
+        url = server.monitor_url + "/dashboard/"
+        async with await server.connect() as client:
+            stream = client.jetstream()
+            ledger = await stream.create_key_value("ledger")
+            await ledger.put("query", b'{"epoch":3,"last_seq":9}')
+            objects = await stream.create_object_store("files")
+            await objects.put("good", b"hello")
+            # A stream with the name of a bucket, and subjects that no bucket has.
+            await stream.create_stream("KV_other", subjects=["other"])
+            for key, data in POISON.items():
+                bucket = await stream.create_key_value(f"poison-{key}")
+                await bucket.put(key, data)
+                await stream.publish("other", data)
+                name = base64.urlsafe_b64encode(key.encode()).decode()
+                await stream.publish(f"$O.files.M.{name}", data)
+        answer = await ask_in_loop(url, "api/pipelines")
+        assert answer.status == 200
+        assert [row["key"] for row in answer.json["rows"] if row["epoch"] == 3] == ["query"]
+        answer = await ask_in_loop(url, "api/objects/files")
+        assert answer.status == 200
+        assert "good" in [row["name"] for row in answer.json["rows"]]
+        for key in POISON:
+            answer = await ask_in_loop(url, f"api/objects/files/download?name={key}")
+            assert (answer.status, answer.body) == (200, b"") or answer.status == 400, key
+        assert (await ask_in_loop(url, "api/objects/files/download?name=good")).body == b"hello"
+
+
+async def test_a_key_did_not_exist_before_its_bucket() -> None:
+    async with jetspark.Server(dashboard=True) as server:
+        url = server.monitor_url + "/dashboard/"
+        async with await server.connect() as client:
+            bucket = await client.jetstream().create_key_value("b")
+            for _ in range(3):
+                await bucket.put("k", b"v")
+        ask_at = "api/kv/b/entry?key=k&time="
+        long_ago = await ask_in_loop(url, f"{ask_at}2020-01-01T00:00:00Z")
+        assert (long_ago.json["at"], long_ago.json["overwritten"]) == (0, False)
+        now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        assert (await ask_in_loop(url, ask_at + now)).json["at"] == 3
+
+
+async def test_the_password_of_the_monitoring_port_is_not_shown() -> None:
+    found = MonitorAddress(url="http://ops:hunter2@127.0.0.1:1/base")
+    monitoring = Monitoring(lambda: found)
+    with pytest.raises(Unavailable) as refused:
+        await monitoring.document("varz")
+    assert "hunter2" not in str(refused.value)
+    assert monitoring.url == "http://127.0.0.1:1/base"
+
+
+async def test_a_live_tail_has_the_first_message_of_a_stream_and_of_the_next_one() -> None:
+    async with jetspark.Server(dashboard=True) as server, await server.connect() as client:
+        context = client.jetstream()
+        await context.create_stream("S", subjects=["s.*"])
+        port = urlsplit(server.monitor_url).port
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(
+            b"GET /dashboard/api/streams/S/tail?filter=s.rare HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        )
+        await reader.readuntil(b'data: {"tail":true}\n\n')
+        await asyncio.sleep(1)  # a look at the empty stream
+        for number in range(300):
+            await context.publish("s.noise" if number else "s.rare", b"x")
+        rows, is_cut = await _tail(reader)
+        assert ([row["seq"] for row in rows], is_cut) == ([1], False)
+        await context.delete_stream("S")
+        await reader.readuntil(b"stream not found")
+        await context.create_stream("S", subjects=["s.*"])
+        await context.publish("s.rare", b"again")
+        rows, is_cut = await _tail(reader)
+        assert ([row["seq"] for row in rows], is_cut) == ([1], False)
+        for _ in range(200):
+            await context.publish("s.rare", b"x")
+        rows, is_cut = await _tail(reader)
+        if not is_cut:  # it looked in between
+            rows, is_cut = await _tail(reader)
+        writer.close()
+        assert is_cut
+        assert rows[-1]["seq"] > 50
+
+
+async def _tail(reader: asyncio.StreamReader) -> tuple[list[Any], bool]:
+    """The next event with rows."""
+    async with asyncio.timeout(10):
+        while True:
+            line = await reader.readuntil(b"\n")
+            if line.startswith(b'data: {"rows"'):
+                found = json.loads(line.removeprefix(b"data: "))
+                return found["rows"], found["is_cut"]

@@ -197,6 +197,12 @@ def test_a_bad_change_says_what_is_wrong(
         ("objects/reports/download?name=none", 404, "no message in stream"),
         ("connections?sort=size", 400, "expected one of"),
         ("streams?q=" + "x" * 2000, 400, "longer than"),
+        # A subject of that length would end the connection that all pages share.
+        ("streams/" + "x" * 5000, 400, "at most 255 characters"),
+        ("streams/ORDERS/consumers/" + "x" * 5000, 400, "at most 255 characters"),
+        ("kv/settings/entry?key=" + "x" * 5000, 400, "longer than"),
+        ("streams/ORDERS/messages?time=2300-01-01T00:00:00Z", 400, "from 1970 to 2262"),
+        ("kv/settings/keys?time=1677-01-01T00:00:00Z", 400, "from 1970 to 2262"),
     ],
 )
 def test_a_bad_question_says_what_is_wrong(shop: Site, path: str, status: int, text: str) -> None:
@@ -244,3 +250,27 @@ def test_the_dashboard_connects_as_the_configured_user(tmp_path: Path) -> None:
         assert found["connected"], found
         rows = ask(site.url, "api/connections").json["rows"]
         assert [row["authorized_user"] for row in rows] == ["ops"]
+
+
+def test_consumers_that_may_not_be_read_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "server.conf"
+    path.write_text(
+        """
+        authorization { users [
+            {user: app, password: two}
+            {user: ops, password: one, permissions: {publish: {deny: "$JS.API.CONSUMER.INFO.>"}}}
+        ] }
+        jetspark { dashboard { user: ops } }
+        """
+    )
+
+    async def fill(url: str) -> None:
+        async with await jetspark.connect(url, user="app", password="two") as client:
+            stream = await client.jetstream().create_stream("S", subjects=["s"])
+            await stream.create_consumer(durable="worker")
+
+    with embedded(tmp_path / "store", "-c", str(path)) as site:
+        apart(fill(site.server))
+        found = ask(site.url, "api/streams/S/consumers").json
+        assert (found["rows"], found["total"], found["unread"]) == ([], 1, 1)
+        assert "worker" in found["unread_why"][0]

@@ -5,6 +5,7 @@ keys and of a million. A search for a part of a key reads keys in that order wit
 time, and says how far it got.
 """
 
+from datetime import datetime
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -12,10 +13,10 @@ from starlette.requests import Request
 from jetspark.client.jetstream.kv.entry import Operation, read_operation
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import Stream
-from jetspark.dashboard.browse import read_backwards
+from jetspark.dashboard.browse import PAGE_BYTES, read_backwards
 from jetspark.dashboard.deployment import TIMEOUT_S, Deployment
 from jetspark.dashboard.problems import BadInput
-from jetspark.dashboard.query import Query
+from jetspark.dashboard.query import KEY_MAX, Query
 from jetspark.dashboard.values import SHOWN, iso, message_row, read_time
 from jetspark.errors import MessageNotFound
 from jetspark.subjects.tokens import key_filter_problem, key_problem
@@ -35,7 +36,8 @@ class Buckets:
         query = Query(request)
         bucket, stream, prefix = await self._open(query)
         limit, before = query.limit(), query.number("before")
-        at, as_of = query.text("time"), query.number("as_of")
+        as_of = min(query.number("as_of"), stream.cached_info.state.last_seq + 1)
+        at = query.text("time")
         if at and not before:
             before = as_of = await self._first_after(stream, at)
         text = query.text("q").strip()
@@ -73,32 +75,45 @@ class Buckets:
         query = Query(request)
         bucket, stream, prefix = await self._open(query)
         key = self._key(query)
-        pages = stream.get_batch(
-            next_by_subject=prefix + key,
-            limit=REVISIONS_MAX,
-            batch=REVISIONS_MAX,
-            timeout=TIMEOUT_S,
-        )
-        found: list[StreamMessage] = []
-        while chunk := await self._deployment.run(pages.next_chunk(REVISIONS_MAX)):
-            found += chunk
-        revisions = [_row(each, prefix, SHOWN // 4) for each in reversed(found)]
+        revisions = await self._revisions(stream, prefix, key)
         answer: dict[str, Any] = {
             "bucket": bucket,
             "key": key,
-            "revisions": revisions,
+            "revisions": [row for row, _ in revisions],
             "history": stream.cached_info.config.max_msgs_per_subject,
             "created": stream.cached_info.created.isoformat(),
         }
         at = query.text("time")
         if at:
             when = read_time(at)
-            # Revisions are in the order of their times.
-            valid = [each for each in found if each.time <= when]
+            valid = [each for each, stored in revisions if stored <= when]
             answer["time"] = when.isoformat()
-            answer["at"] = valid[-1].seq if valid else 0
-            answer["overwritten"] = not valid and bool(found) and found[0].seq > 1
+            answer["at"] = valid[0]["revision"] if valid else 0
+            answer["overwritten"] = (
+                not valid
+                and bool(revisions)
+                and revisions[-1][0]["revision"] > 1
+                and when >= stream.cached_info.created
+            )
         return answer
+
+    async def _revisions(
+        self, stream: Stream, prefix: str, key: str
+    ) -> list[tuple[dict[str, Any], datetime]]:
+        """The rows of a key's revisions with their times, the newest first."""
+        pages = stream.get_batch(
+            next_by_subject=prefix + key,
+            limit=REVISIONS_MAX,
+            batch=REVISIONS_MAX,
+            max_bytes=PAGE_BYTES,
+            timeout=TIMEOUT_S,
+        )
+        found: list[tuple[dict[str, Any], datetime]] = []
+        async with self._deployment.pages:
+            while chunk := await self._deployment.run(pages.next_chunk(REVISIONS_MAX)):
+                # Not kept as messages: they may be large.
+                found += [(_row(each, prefix, SHOWN // 4), each.time) for each in chunk]
+        return found[::-1]
 
     async def _open(self, query: Query) -> tuple[str, Stream, str]:
         """The bucket, its stream, and what its subjects have before the key."""
@@ -109,7 +124,7 @@ class Buckets:
         return bucket, stream, f"$KV.{origin}."
 
     def _key(self, query: Query) -> str:
-        key = query.text("key")
+        key = query.text("key", most=KEY_MAX)
         problem = key_problem(key)
         if problem:
             raise BadInput(f"{key!r} is no key: {problem}")

@@ -8,7 +8,7 @@ from jetspark.dashboard.deployment import Deployment
 from jetspark.dashboard.query import Query
 from jetspark.dashboard.survey import Survey
 from jetspark.dashboard.values import message_row
-from jetspark.errors import MessageNotFound
+from jetspark.errors import ConsumerNotFound, Error, MessageNotFound
 
 
 class Consumers:
@@ -36,8 +36,20 @@ class Consumers:
             self._deployment.api("CONSUMER.INFO", f"{stream}.{name}")
             for name in found[offset : offset + limit]
         )
-        rows = [info for info in infos if isinstance(info, dict)]
-        return {"rows": rows, "total": len(found), "all": len(names), "offset": offset}
+        unread = [
+            (name, info)
+            for name, info in zip(found[offset:], infos, strict=False)
+            # One that was deleted meanwhile is no problem.
+            if isinstance(info, Error) and not isinstance(info, ConsumerNotFound)
+        ]
+        return {
+            "rows": [info for info in infos if not isinstance(info, Error)],
+            "total": len(found),
+            "all": len(names),
+            "offset": offset,
+            "unread": len(unread),
+            "unread_why": [f"{name}: {error}" for name, error in unread[:1]],
+        }
 
     async def detail(self, request: Request) -> dict[str, Any]:
         """One consumer, with the state of its stream."""

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 from urllib.parse import quote
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -15,8 +14,9 @@ from jetspark.dashboard.browse import read_backwards
 from jetspark.dashboard.deployment import TIMEOUT_S, Deployment
 from jetspark.dashboard.problems import BadInput
 from jetspark.dashboard.query import Query
-from jetspark.dashboard.values import iso, printable
+from jetspark.dashboard.values import SEQUENCE_MAX, iso, printable, read_json
 from jetspark.errors import Error
+from jetspark.subjects.tokens import is_valid_literal
 
 # What is read ahead of a browser; a slow one holds no more than this.
 CHUNKS: Final = 16
@@ -69,9 +69,12 @@ class Objects:
             raise BadInput(f"the object {name!r} was deleted")
         if meta["link"]:
             raise BadInput(f"{name!r} is a link: download {meta['link']!r} instead")
+        chunks = f"$O.{bucket}.C.{meta['nuid']}"
+        if meta["size"] and not is_valid_literal(chunks.encode()):
+            raise BadInput(f"{name!r} has no content: its description is damaged")
         file = quote(name.rpartition("/")[2] or "object", safe="")
         return StreamingResponse(
-            self._chunks(stream, f"$O.{bucket}.C.{meta['nuid']}", int(meta["size"])),
+            self._chunks(stream, chunks, meta["size"]),
             media_type="application/octet-stream",
             headers={
                 "Content-Disposition": f"attachment; filename*=UTF-8''{file}",
@@ -91,27 +94,35 @@ class Objects:
                 raise Error(f"the object was deleted, or lacks chunks, after {sent} bytes")
             for chunk in chunks:
                 sent += len(chunk.data)
+                if sent > size:
+                    raise Error(f"the object has more than its {size} bytes")
                 yield chunk.data
 
 
 def _row(message: StreamMessage) -> dict[str, Any]:
-    try:
-        meta = msgspec.json.decode(message.data)
-    except msgspec.MsgspecError:
-        meta = {}
-    if not isinstance(meta, dict):
-        meta = {}
-    options = meta.get("options") or {}
-    link = (options.get("link") if isinstance(options, dict) else None) or {}
+    """What a message says of its object; what someone stored instead has no name and size."""
+    meta = read_json(message.data, dict[str, object]) or {}
+    options = meta.get("options")
+    link = options.get("link") if isinstance(options, dict) else None
+    target = [link.get("bucket"), link.get("name")] if isinstance(link, dict) else []
+    size, chunks = meta.get("size"), meta.get("chunks")
     return {
-        "name": printable(str(meta.get("name", ""))),
-        "description": printable(str(meta.get("description", ""))),
-        "size": meta.get("size", 0),
-        "chunks": meta.get("chunks", 0),
-        "nuid": str(meta.get("nuid", "")),
-        "digest": str(meta.get("digest", "")),
+        "name": _text(meta.get("name")),
+        "description": _text(meta.get("description")),
+        "size": size if _is_size(size) else 0,
+        "chunks": chunks if _is_size(chunks) else 0,
+        "nuid": _text(meta.get("nuid")),
+        "digest": _text(meta.get("digest")),
         "deleted": bool(meta.get("deleted")),
-        "link": printable("/".join(filter(None, (link.get("bucket"), link.get("name"))))),
+        "link": "/".join(filter(None, map(_text, target))),
         "time": iso(message.time_ns),
         "seq": message.seq,
     }
+
+
+def _text(value: object) -> str:
+    return printable(value) if isinstance(value, str) else ""
+
+
+def _is_size(value: object) -> bool:
+    return type(value) is int and 0 <= value <= SEQUENCE_MAX

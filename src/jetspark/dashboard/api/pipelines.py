@@ -15,7 +15,7 @@ from jetspark.dashboard.api.buckets import operation
 from jetspark.dashboard.browse import read_backwards
 from jetspark.dashboard.deployment import Deployment
 from jetspark.dashboard.query import Query
-from jetspark.dashboard.values import iso
+from jetspark.dashboard.values import iso, printable, read_json
 from jetspark.errors import Error
 
 KEYS_MAX: Final = 1000
@@ -57,6 +57,7 @@ class Pipelines:
         stream = await self._deployment.stream(name)
         if stream.cached_info.state.num_subjects > KEYS_MAX:
             return []
+        prefix = f"$KV.{name.removeprefix('KV_')}."
         found = await read_backwards(self._deployment, stream, 0, "", SAMPLE)
         rows: list[dict[str, Any]] = []
         seen: set[str] = set()
@@ -64,13 +65,13 @@ class Pipelines:
             if message.subject in seen or operation(message) is not Operation.PUT:
                 continue
             seen.add(message.subject)
-            entry = _entry(message.data)
+            entry = read_json(message.data, LedgerEntry)
             if entry is None:
                 return rows
             rows.append(
                 {
                     "ledger": name.removeprefix("KV_"),
-                    "key": message.subject.split(".", 2)[2],
+                    "key": printable(message.subject.removeprefix(prefix)),
                     "query": entry.query,
                     "epoch": entry.epoch,
                     "last_seq": entry.last_seq,
@@ -81,11 +82,3 @@ class Pipelines:
                 }
             )
         return rows
-
-
-def _entry(data: bytes) -> LedgerEntry | None:
-    """An entry of a ledger; None if it is something else."""
-    try:
-        return msgspec.json.decode(data, type=LedgerEntry)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None

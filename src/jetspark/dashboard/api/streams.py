@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -142,28 +143,37 @@ class Streams:
     async def tail(self, request: Request) -> AsyncGenerator[dict[str, Any], None]:
         """New messages as they are stored, read by sequence: a work queue keeps its messages.
 
-        What arrives faster than a page can show is skipped and counted.
+        What arrives faster than a page can show is skipped, which the page says.
         """
         query = Query(request)
         name, pattern = query.name("stream", "stream"), query.pattern("filter")
-        after = query.number("after")
         stopping: asyncio.Event = request.state.stopping
-        yield {"tail": after}
+        after = -1  # the first look decides what is new
+        created: datetime | None = None
+        yield {"tail": True}
         while not stopping.is_set():
             began = time.monotonic()
             try:
                 stream = await self._deployment.stream(name)
-                last = stream.cached_info.state.last_seq
-                after = after or last
-                skipped = max(last - after - TAIL_ROWS * 20, 0)
-                if last > after:
-                    found = await read_backwards(self._deployment, stream, 0, pattern, TAIL_ROWS)
-                    fresh = [each for each in reversed(found.messages) if each.seq > after]
-                    unread = fresh[0].seq - after - 1 if len(fresh) == TAIL_ROWS else 0
-                    skipped = max(skipped, unread)
+                info = stream.cached_info
+                last = info.state.last_seq
+                if after < 0:
                     after = last
-                    if fresh:
-                        yield {"rows": [message_row(each) for each in fresh], "skipped": skipped}
+                elif info.created != created:
+                    after = 0  # another stream of the same name: all of it is new
+                created = info.created
+                if last > after:
+                    found = await read_backwards(
+                        self._deployment, stream, 0, pattern, TAIL_ROWS, after=after
+                    )
+                    if found.messages:
+                        yield {
+                            "rows": [message_row(each) for each in reversed(found.messages)],
+                            # Of a subject it is not known how many of these were on it.
+                            "skipped": max(found.next - after - 1, 0) if not pattern else 0,
+                            "is_cut": found.next > 0,
+                        }
+                    after = last
             except Error as error:
                 problem = problem_of(error)
                 yield {"problem": problem.body() if problem else {"error": str(error)}}

@@ -38,8 +38,17 @@ function watch(callback) {
 
 function route() {
   const [where, search = ""] = location.hash.replace(/^#\/?/, "").split("?");
-  const parts = where.split("/").map(decodeURIComponent);
+  const parts = where.split("/").map(decoded);
   return { parts, query: new URLSearchParams(search) };
+}
+
+// An address that someone cut off is shown as it is.
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 function pageOf(parts) {
@@ -97,7 +106,14 @@ function setQuery(values) {
 function drawNav(current) {
   replace(nav, h("ul", {}, PAGES.map(([key, title, letter]) => h("li", {},
     h("a", { href: `#/${key}`, "aria-current": key === current ? "page" : null }, h("span", {}, title), h("kbd", { "aria-hidden": "true" }, letter))))),
-    h("p", { class: "side-foot" }, `jetspark ${session.version ?? ""}`));
+    h("p", { class: "side-foot" }, `Times in ${zone()}`, h("br"), `jetspark ${session.version ?? ""}`));
+}
+
+// The browser's time zone, which all times are shown in.
+function zone() {
+  const minutes = -new Date().getTimezoneOffset();
+  const pad = (value) => String(value).padStart(2, "0");
+  return `UTC${minutes < 0 ? "−" : "+"}${pad(Math.floor(Math.abs(minutes) / 60))}:${pad(Math.abs(minutes) % 60)}`;
 }
 
 function setMenu(open) {

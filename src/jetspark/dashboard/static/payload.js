@@ -6,6 +6,8 @@ import { bytes } from "./format.js";
 const ROW = 16;
 const HEX_MAX = 4096;
 const LINES_MAX = 3000;
+// Indenting what is nested deeper would make a small payload large.
+const DEPTH_MAX = 100;
 
 export function decode(base64) {
   const text = atob(base64);
@@ -18,7 +20,7 @@ export function decode(base64) {
 export function asText(data, truncated = false) {
   try {
     // A truncated payload may end within a character.
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(data, { stream: truncated });
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data, { stream: truncated });
     // eslint-disable-next-line no-control-regex
     return /[\x00-\x08\x0e-\x1f]/.test(text) ? null : text;
   } catch {
@@ -26,13 +28,29 @@ export function asText(data, truncated = false) {
   }
 }
 
+// JSON with one value per line; null if the text is no object, list or string of JSON. The values
+// stay as they were written: JSON.parse would round large numbers and sort keys that are numbers.
 export function asJson(text) {
-  if (text === null || !/^\s*[[{"]/.test(text)) return undefined;
+  if (text === null || !/^\s*[[{"]/.test(text)) return null;
   try {
-    return JSON.parse(text);
+    JSON.parse(text);
   } catch {
-    return undefined;
+    return null;
   }
+  const found = [];
+  let depth = 0;
+  let before = "";
+  for (const [token] of text.matchAll(/"(?:\\.|[^"\\])*"|[{}[\],:]|[^\s{}[\],:"]+/g)) {
+    const closes = token === "}" || token === "]";
+    if (closes) depth -= 1;
+    const isEmpty = closes && (before === "{" || before === "[");
+    if (!isEmpty && (closes || before === "{" || before === "[" || before === ",")) found.push("\n", "  ".repeat(depth));
+    found.push(token === ":" ? ": " : token);
+    if (token === "{" || token === "[") depth += 1;
+    if (depth > DEPTH_MAX) return null;
+    before = token;
+  }
+  return found.join("");
 }
 
 export function preview(row) {
@@ -59,8 +77,7 @@ function hexDump(data) {
 }
 
 // JSON with its parts in colours: strings of keys, values, numbers and words.
-export function coloured(value) {
-  const text = JSON.stringify(value, null, 2);
+export function coloured(text) {
   const found = [];
   const pattern = /("(?:\\.|[^"\\])*")(\s*:)?|\b(true|false|null)\b|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)/g;
   let end = 0;
@@ -78,9 +95,9 @@ export function coloured(value) {
 export function payloadView(row, download) {
   const data = decode(row.data);
   const text = asText(data, row.truncated);
-  const json = row.truncated ? undefined : asJson(text);
+  const json = row.truncated ? null : asJson(text);
   const views = [];
-  if (json !== undefined) views.push(["JSON", () => h("code", {}, coloured(json))]);
+  if (json !== null) views.push(["JSON", () => h("code", {}, coloured(json))]);
   if (text !== null) views.push(["Text", () => h("code", {}, text)]);
   views.push(["Hex", () => h("code", {}, hexDump(data))]);
   const place = h("pre", { class: "payload", tabindex: 0, role: "region", "aria-label": "Payload" });
@@ -135,19 +152,40 @@ function lines(text) {
 }
 
 // What a row is compared as: indented JSON, text, or a hex dump.
-export function comparable(row) {
+function comparable(row) {
+  if (row.operation && row.operation !== "PUT") return "";
   const data = decode(row.data);
   const text = asText(data, row.truncated);
-  const json = row.truncated ? undefined : asJson(text);
-  if (json !== undefined) return JSON.stringify(json, null, 2);
-  return text ?? hexDump(data);
+  return (row.truncated ? null : asJson(text)) ?? text ?? hexDump(data);
+}
+
+// The exact text of a row that a form can change; null if it would not survive that.
+export function editable(row) {
+  if (row.truncated) return null;
+  const text = asText(decode(row.data));
+  // Forms replace these ends of lines.
+  return text === null || text.includes("\r") ? null : text;
 }
 
 export function differenceView(before, after) {
-  const found = difference(before, after);
-  if (found.every(([sign]) => sign === " ")) return h("p", { class: "muted" }, "Both revisions have the same value.");
+  const found = difference(comparable(before), comparable(after));
+  if (found.every(([sign]) => sign === " ")) return h("p", { class: "muted" }, sameness(before, after));
   const words = { "+": "added", "-": "removed", " ": "" };
-  return h("pre", { class: "payload diff", tabindex: 0, role: "region", "aria-label": "Difference" },
-    found.map(([sign, text]) => h("span", { class: { "+": "plus", "-": "minus" }[sign] ?? "same" },
-      h("span", { class: "hidden" }, words[sign] && `${words[sign]}: `), `${sign} ${text}\n`)));
+  return [(before.truncated || after.truncated) && h("p", { class: "note" }, partial(before, after)),
+    h("pre", { class: "payload diff", tabindex: 0, role: "region", "aria-label": "Difference" },
+      found.map(([sign, text]) => h("span", { class: { "+": "plus", "-": "minus" }[sign] ?? "same" },
+        h("span", { class: "hidden" }, words[sign] && `${words[sign]}: `), `${sign} ${text}\n`)))];
+}
+
+// What is known of two rows without a line that differs.
+function sameness(before, after) {
+  if (before.operation !== after.operation) return "One of them deleted the key, the other stored an empty value.";
+  if (before.data !== after.data) return "They differ, but not in the lines that are compared here: blanks of JSON, or what follows the first lines. Look at both.";
+  if (before.size !== after.size) return `They differ: one has ${bytes(before.size)}, the other ${bytes(after.size)}. ${partial(before, after)}`;
+  return before.truncated ? `No difference so far. ${partial(before, after)}` : "Both revisions have the same value.";
+}
+
+function partial(before, after) {
+  const shown = Math.min(...[before, after].filter((row) => row.truncated).map((row) => decode(row.data).length));
+  return `Only the first ${bytes(shown)} are compared.`;
 }

@@ -4,6 +4,7 @@ The question in most reports about consumers that "do not deliver". The answer i
 CONSUMER.INFO, STREAM.INFO and the message itself.
 """
 
+from datetime import timedelta
 from enum import StrEnum
 
 import msgspec
@@ -24,6 +25,7 @@ class Reason(StrEnum):
     ACKNOWLEDGED = "acknowledged"
     BEFORE_START = "before_start"
     ACK_PENDING = "ack_pending"
+    DELIVERED = "delivered"
     MAX_DELIVER = "max_deliver"
     MAX_ACK_PENDING = "max_ack_pending"
     NO_PULL_WAITING = "no_pull_waiting"
@@ -97,6 +99,14 @@ def _explain_delivered(info: ConsumerInfo, seq: int) -> Explanation:
             f"sequence {seq} is at or below the ack floor {info.ack_floor.stream_seq}: it was "
             "acknowledged, terminated, or precedes the consumer's start",
         )
+    if not info.num_ack_pending:
+        most = info.config.max_deliver
+        given_up = f", or given up after {most} deliveries (max_deliver)" if most > 0 else ""
+        return Explanation(
+            Reason.DELIVERED,
+            f"sequence {seq} was delivered, and no message is pending: it was acknowledged or "
+            f"terminated{given_up}",
+        )
     wait = info.config.ack_wait / 1e9
     return Explanation(
         Reason.ACK_PENDING,
@@ -111,7 +121,8 @@ def _explain_waiting(info: ConsumerInfo, state: StreamState) -> Explanation:
     if info.paused:
         return Explanation(
             Reason.PAUSED,
-            f"the consumer is paused for another {info.pause_remaining / 1e9:g} s: resume() it",
+            "the consumer is paused for another "
+            f"{timedelta(seconds=info.pause_remaining // 10**9)}: resume() it",
         )
     if config.min_last_seq > state.last_seq:
         return Explanation(

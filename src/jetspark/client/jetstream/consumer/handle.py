@@ -343,7 +343,8 @@ class Consumer:
         ours = self._api.core.server_info.jetspark
         # A replica of a nats-server forwards the request, which its leader does not support; the
         # capabilities that it announces are those of its leader.
-        if found_out.reason is Reason.ACK_PENDING and ours is not None and ours.min_last_seq:
+        is_vague = found_out.reason in {Reason.ACK_PENDING, Reason.DELIVERED}
+        if is_vague and ours is not None and ours.min_last_seq:
             # CONSUMER.INFO does not say which messages are pending; a jetspark server does.
             answer = await self._api.call(
                 f"CONSUMER.EXPLAIN.{self._target.verb}",

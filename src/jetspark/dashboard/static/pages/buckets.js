@@ -4,7 +4,7 @@ import { h, replace } from "../dom.js";
 import { get, path, post, query } from "../api.js";
 import { ago, bytes, count, dateTime, duration, limit } from "../format.js";
 import { badge, dialog, empty, failure, field, load, loading, pageHead, pager, search, stat, table, toast } from "../parts.js";
-import { comparable, differenceView, payloadView, preview } from "../payload.js";
+import { differenceView, editable, payloadView, preview } from "../payload.js";
 import { localValue } from "./streams.js";
 
 const ROWS = 50;
@@ -112,7 +112,7 @@ export async function entry(context) {
   const chosen = at ? found.revisions.find((row) => row.revision === found.at) : last;
   return [pageHead(key, { crumbs, actions: context.session.writable ? writeButtons(name, key, last, context) : [] }), form, at && verdict(found, chosen, at),
     h("div", { class: "stats" }, stat("Revision", chosen ? count(chosen.revision) : "–", at ? "valid then" : "the last one"), stat("Changed", chosen ? ago(chosen.time) : "–", chosen ? dateTime(chosen.time) : ""),
-      stat("Stored revisions", count(found.revisions.length), `the bucket keeps ${limit(found.history, count)}`), stat("State", { PUT: "value", DEL: "deleted", PURGE: "purged" }[(chosen ?? last).operation], "")),
+      stat("Stored revisions", count(found.revisions.length), `the bucket keeps ${limit(found.history, count)}`), stat("State", chosen ? { PUT: "value", DEL: "deleted", PURGE: "purged" }[chosen.operation] : found.overwritten ? "unknown" : "none", at ? "at that time" : "")),
     chosen && h("section", { class: "card" }, h("h2", {}, at ? "Value at that time" : "Value"), chosen.operation === "PUT" ? payloadView(chosen, path`api/streams/${`KV_${name}`}/messages/${chosen.revision}/raw`) : h("p", { class: "muted" }, "The key was deleted.")),
     history(found.revisions)];
 }
@@ -130,8 +130,7 @@ function history(rows) {
   const older = select("Older revision", Math.min(1, rows.length - 1));
   const newer = select("Newer revision", 0);
   function compare() {
-    const text = (row) => (row.operation === "PUT" ? comparable(row) : "");
-    replace(place, differenceView(text(rows[older.value]), text(rows[newer.value])));
+    replace(place, differenceView(rows[older.value], rows[newer.value]));
   }
   if (rows.length > 1) compare();
   return h("section", { class: "card" }, h("h2", {}, "History"),
@@ -155,7 +154,8 @@ function writeButtons(name, key, last, context) {
 }
 
 function edit(name, key, last, context) {
-  const text = h("textarea", { rows: 12, spellcheck: "false", value: last.operation === "PUT" ? comparable(last) : "" });
+  const value = last.operation === "PUT" ? editable(last) : "";
+  const text = h("textarea", { rows: 12, spellcheck: "false", value: value ?? "" });
   const problem = h("div", {});
   const box = dialog(`Value of ${key}`, h("form", { class: "stack", onsubmit: async (event) => {
     event.preventDefault();
@@ -167,7 +167,8 @@ function edit(name, key, last, context) {
     } catch (error) {
       replace(problem, failure(error));
     }
-  } }, field("Value", text, `Stored only if revision ${count(last.revision)} is still the last one.`), problem, h("div", { class: "button-row" }, h("button", { type: "submit", class: "button primary" }, "Store"))));
+  } }, value === null && h("p", { class: "notice" }, h("b", {}, "The value cannot be edited here: "), "it is not text, has other ends of lines, or is too large. What you store replaces it as a whole."),
+  field("Value", text, `Stored only if revision ${count(last.revision)} is still the last one.`), problem, h("div", { class: "button-row" }, h("button", { type: "submit", class: "button primary" }, "Store"))));
 }
 
 function newKey(name, crumbs, context) {

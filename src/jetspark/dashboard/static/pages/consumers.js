@@ -4,7 +4,7 @@ import { h, replace } from "../dom.js";
 import { get, path, post, query } from "../api.js";
 import { ago, count, dateTime, duration, limit } from "../format.js";
 import { meter } from "../plot.js";
-import { badge, field, fields, load, pageHead, stat, table, toast } from "../parts.js";
+import { badge, failure, field, fields, load, pageHead, stat, table, toast } from "../parts.js";
 import { headersView, payloadView } from "../payload.js";
 import { reasonKind, reasonText, streamHref } from "./streams.js";
 
@@ -54,7 +54,9 @@ export async function consumer(context) {
     try {
       found = await get(where);
       draw();
-    } catch { /* shown by the head of the page */ }
+    } catch (error) {
+      replace(facts, failure(error));
+    }
   }, 2000);
   context.onClose(() => clearInterval(timer));
   draw();

@@ -80,7 +80,9 @@ export async function stream(context) {
     try {
       const fresh = await get(path`streams/${name}`);
       replace(facts, statsOf(fresh.info.config, fresh.info.state));
-    } catch { /* the next one shows it */ }
+    } catch (error) {
+      replace(facts, failure(error));
+    }
   }, 3000);
   context.onClose(() => clearInterval(timer));
   show(context, place, name, found.info);
@@ -140,13 +142,15 @@ function messages(context, place, name, info) {
     const status = h("p", { class: "note", role: "status" }, "Waiting for new messages…");
     let shown = [];
     let skipped = 0;
+    let isCut = false;
     replace(rows, status, list);
     tail = events(path`streams/${name}/tail` + query({ filter: where.filter }), (event) => {
       if (event.problem) replace(status, h("span", { class: "bad" }, event.problem.error));
       if (!event.rows) return;
       skipped += event.skipped;
+      isCut ||= event.is_cut;
       shown = [...event.rows.reverse(), ...shown].slice(0, 200);
-      replace(status, `Live: the newest ${count(shown.length)} messages`, skipped ? `, ${count(skipped)} came too fast to be shown` : "", ".");
+      replace(status, `Live: the newest ${count(shown.length)} messages`, isCut ? `, ${skipped ? count(skipped) : "others"} came too fast to be shown` : "", ".");
       replace(list, messageTable(shown, name, context));
     });
   }
@@ -241,7 +245,7 @@ async function explainAll(place, name, seq) {
     return { listed, verdicts };
   }, ({ listed, verdicts }) => {
     if (!listed.total) return empty("No consumers", "This stream has no consumer: its messages are read by no one who is tracked.");
-    return [table(`What consumers did with message ${seq}`, [
+    return [unreadNote(listed), table(`What consumers did with message ${seq}`, [
       { title: "Consumer", cell: (row) => h("a", { href: streamHref(name, path`consumers/${row.name}`, query({ seq })) }, row.name) },
       { title: "State", cell: (row) => badge(reasonText(row.verdict.reason), reasonKind(row.verdict.reason)) },
       { title: "Reason", cell: (row) => row.verdict.text, wide: true },
@@ -254,7 +258,7 @@ export function reasonText(reason) {
 }
 
 export function reasonKind(reason) {
-  if (["acknowledged", "delivered", "deliverable", "nothing_pending"].includes(reason)) return "good";
+  if (["acknowledged", "deliverable", "nothing_pending"].includes(reason)) return "good";
   if (["max_deliver", "not_stored", "no_pull_waiting", "not_bound", "max_ack_pending"].includes(reason)) return "bad";
   return "warn";
 }
@@ -324,7 +328,7 @@ function consumers(context, place, name) {
     return load(rows, () => get(path`streams/${name}/consumers` + query({ q: words, offset, limit: ROWS })), (found) => {
       if (!found.all) return empty("No consumers", "Create one:", h("pre", { class: "payload" }, h("code", {}, `jetspark consumer add ${name}`)));
       if (!found.total) return empty("No consumer matches");
-      return [consumerTable(found.rows, name), pager({
+      return [unreadNote(found), consumerTable(found.rows, name), pager({
         from: found.offset + 1, to: found.offset + found.rows.length, total: found.total, what: "consumers",
         previous: offset > 0 && (() => { offset -= ROWS; refresh(); }),
         next: offset + ROWS < found.total && (() => { offset += ROWS; refresh(); }) })];
@@ -334,6 +338,10 @@ function consumers(context, place, name) {
   context.onClose(() => clearInterval(timer));
   replace(place, h("div", { class: "tools" }, search("Search consumers by name", words, (text) => { words = text; offset = 0; refresh(); }, "Search by name")), rows);
   refresh();
+}
+
+function unreadNote(found) {
+  return found.unread > 0 && h("p", { class: "notice bad" }, `${count(found.unread)} of these consumers could not be read: ${found.unread_why[0]}`);
 }
 
 function allowed(config) {

@@ -52,7 +52,8 @@ def jetspark_server(
             stack.callback(served.end)
             url = served.url
         else:
-            url = stack.enter_context(sync.Server(store_dir=store, config=config)).client_url
+            server = sync.Server(store_dir=store, config=config, host="127.0.0.1", port=-1)
+            url = stack.enter_context(server).client_url
         client = RawClient(url.removeprefix("nats://"), options)
         stack.callback(client.close)
         yield client

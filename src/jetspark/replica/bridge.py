@@ -55,6 +55,8 @@ READ_BYTES: Final = 64 * 1024
 # This many deliveries to clients fit in one turn of the loop; more of them are deferred.
 DELIVERIES_PER_TURN: Final = 4096
 DELIVERIES_AT_ONCE: Final = 512
+# Requests that change a stream and are not answered yet; most are within milliseconds.
+CHANGING_MAX: Final = 10_000
 # How acknowledgements of publishes and answers of STREAM.INFO start: ours, and nats-server's.
 _INFO_STARTS: Final = tuple(
     b'{"type":"io.nats.jetstream.api.v1.stream_%b_response"' % verb
@@ -77,9 +79,10 @@ class Bridge:
     """Forwards the traffic of many clients over one connection to the leader, that of ``core``.
 
     ``flush`` writes what was queued for clients; ``on_change`` is called when the connection is
-    established, lost, or brings another INFO; ``on_shown`` with sequences that clients see. A
-    bridge for one client alone is created when needed, and ``shared`` is the one of all others:
-    while that one reaches the leader, messages wait for their connection.
+    established, lost, or brings another INFO; ``on_shown`` with sequences that clients see;
+    ``on_changed`` with streams whose change clients are about to see confirmed. A bridge for one
+    client alone is created when needed, and ``shared`` is the one of all others: while that one
+    reaches the leader, messages wait for their connection.
     """
 
     def __init__(
@@ -89,12 +92,16 @@ class Bridge:
         flush: Callable[[], object],
         on_change: Callable[[], None],
         on_shown: Callable[[str, int], None],
+        on_changed: Callable[[str], None],
         own: OwnTraffic,
         max_control_line: int,
         shared: "Bridge | None" = None,
     ) -> None:
         self._max_control_line = max_control_line
         self.on_shown = on_shown
+        self._on_changed = on_changed
+        # The subjects of answers to requests that change a stream, and the streams.
+        self.changing: dict[bytes, str] = {}
         self.own: Final = own
         self._shared_bridge = shared
         self._subscribed: dict[Subscription, UpstreamSink] = {}
@@ -125,6 +132,18 @@ class Bridge:
         self._loop = self.core.loop
         self.queue: Final = FairQueue(self, self._loop)
         self._waker = ChunkEnd(self)
+
+    def expect_change(self, reply: bytes, stream: str) -> None:
+        """Note a request that changes a stream, and where its answer will be sent."""
+        if len(self.changing) >= CHANGING_MAX:
+            self.changed(next(iter(self.changing)))
+        self.changing[reply] = stream
+
+    def changed(self, reply: bytes) -> None:
+        """Note that the request with this reply subject is answered, if it changes a stream."""
+        stream = self.changing.pop(reply, None)
+        if stream is not None:
+            self._on_changed(stream)
 
     @property
     def label(self) -> str:
@@ -480,6 +499,8 @@ class UpstreamSink(Sink):
         headers, payload = frame.headers(), frame.payload()
         if not self._literal and self._bridge.own.has(subject, reply):
             return
+        if self._bridge.changing:
+            self._bridge.changed(subject)
         if payload.startswith(_SHOWING):
             self._bridge.on_shown(*shown(payload))
         if not payload and headers.startswith(_NO_RESPONDERS_START):

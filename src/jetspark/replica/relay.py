@@ -88,18 +88,23 @@ class ReplicaRelay:
         bridge = self.bridge_of(client)
         bridge.queue.put(client, sent)
         if subject.startswith(STREAM_PREFIX):
-            self._note_change(client, bridge, subject)
+            self._note_change(client, bridge, subject, reply)
 
-    def _note_change(self, client: ConnectedClient, bridge: Bridge, subject: bytes) -> None:
+    def _note_change(
+        self, client: ConnectedClient, bridge: Bridge, subject: bytes, reply: bytes
+    ) -> None:
         """Check a stream before its copy answers again: a request may change it.
 
-        Again when the leader gets the request: a check before that would see no change.
+        Again when the leader gets the request, and when it answers: a check before its disk has
+        the change would see none, and the client reads after the answer.
         """
         verb, _, name = subject[len(STREAM_PREFIX) :].rpartition(b".")
         if verb in CHANGES:
             stream = name.decode(errors="replace")
             self._suspect(stream)
             bridge.queue.in_order(client, partial(self._suspect, stream))
+            if reply:
+                bridge.expect_change(reply, stream)
 
     def on_sub(self, subscription: Subscription) -> None:
         """Handle a new subscription."""

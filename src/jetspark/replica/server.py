@@ -221,6 +221,7 @@ class ReplicaServer(Server):
             lambda: self.flush(router),
             on_change,
             self._on_shown,
+            self._on_doubt,
             self._own,
             self.settings.max_control_line,
             shared,

@@ -131,7 +131,8 @@ async def test_a_flood_of_requests_does_not_make_another_client_wait(asked: str)
         # in flight is limited by time, so a fast machine gets the largest window.
         waits.sort()
         assert waits
-        assert waits[len(waits) // 2] < IN_FLIGHT_MOST + count // 20
+        # One window is on its way to the leader, and the answers to another may be on their way back.
+        assert waits[len(waits) // 2] < 2 * IN_FLIGHT_MOST
 
 
 async def test_a_client_is_served_in_the_order_it_sent() -> None:

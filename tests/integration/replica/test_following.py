@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+from tests.support.gated_files import GatedFiles
 from tests.support.replicas import FAST, Stall, ask, copied, replica_of
 from tests.support.servers import ServerProcess
 from tests.support.waiting import until
@@ -287,6 +288,32 @@ async def test_what_was_deleted_while_it_was_being_copied_is_not_read_from_the_c
         assert gone.status == 404
         await until(lambda: not following(at.replica).suspects)
         assert held(at.replica, "S") == 2
+
+
+async def test_a_delete_that_the_leader_confirms_late_is_not_read_here(tmp_path: Path) -> None:
+    """Checks of the leader's stream before its disk has the deletion see no difference."""
+    files = GatedFiles()
+    async with (
+        jetspark.Server(store_dir=tmp_path, files=files) as leader,
+        replica_of(leader.client_url, streams=["S"]) as replica,
+        await jetspark.connect(replica.client_url) as client,
+    ):
+        js = client.jetstream()
+        stream = await js.create_stream(StreamConfig(name="S", subjects=("s",), allow_direct=True))
+        await js.publish("s", b"first")
+        await js.publish("s", b"second")
+        await copied(replica, "S", 2)
+        await until(lambda: not following(replica).suspects)
+        files.gate.clear()
+        deleting = asyncio.ensure_future(stream.delete_msg(1))
+        await until(lambda: files.waiting > 0 and "S" in following(replica).suspects)
+        await until(lambda: not following(replica).suspects)
+        files.gate.set()
+        await deleting
+
+        gone = await ask(client, "$JS.API.DIRECT.GET.S", b'{"seq":1}')
+
+        assert gone.status == 404
 
 
 async def test_a_delete_is_followed_while_the_stream_is_written_to() -> None:

@@ -131,7 +131,7 @@ async def test_a_flood_of_requests_does_not_make_another_client_wait(asked: str)
         # in flight is limited by time, so a fast machine gets the largest window.
         waits.sort()
         assert waits
-        # One window is on its way to the leader, and the answers to another may be on their way back.
+        # A window of requests and a window of answers may be in flight.
         assert waits[len(waits) // 2] < 2 * IN_FLIGHT_MOST
 
 

@@ -23,6 +23,7 @@ from jetspark.replica import ReplicaServer
 from jetspark.replica.feed import RemoteFeed
 from jetspark.replica.reconciler import CopyReconciler
 from jetspark.server.config.problem import ConfigRefused
+from jetspark.server.server import Server as LeaderServer
 from jetspark.units import ByteCount
 
 
@@ -294,7 +295,7 @@ async def test_a_delete_that_the_leader_confirms_late_is_not_read_here(tmp_path:
     """Checks of the leader's stream before its disk has the deletion see no difference."""
     files = GatedFiles()
     async with (
-        jetspark.Server(store_dir=tmp_path, files=files) as leader,
+        LeaderServer(store_dir=tmp_path, port=-1, jetstream=True, files=files) as leader,
         replica_of(leader.client_url, streams=["S"]) as replica,
         await jetspark.connect(replica.client_url) as client,
     ):

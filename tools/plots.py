@@ -118,6 +118,7 @@ def plots() -> dict[str, str]:
     kinds = (
         ("server.svg", "Server", "nats-server"),
         ("replica.svg", "Read replica", "its leader"),
+        ("many-streams.svg", "Many streams", "nats-server"),
         ("client.svg", "Client", "nats-py"),
         ("spark.svg", "Spark", "nats-py"),
     )

@@ -105,12 +105,12 @@ PARTS = (
         arguments=("-p", "no:randomly", "-n3", "--dist", "loadfile"),
         shares_machine=True,
     ),
-    # A browser for each of two workers; the servers of a file are shared by its tests.
+    # A browser for each file, which mostly waits; the servers of a file are shared by its tests.
     Part(
         "browser",
         60,
         ("tests/browser",),
-        arguments=("-n2", "--dist", "loadfile"),
+        arguments=("-n4", "--dist", "loadfile"),
         shares_machine=True,
     ),
     # 20 s more than the examples of the client alone: every guide and recipe runs on two servers,

@@ -180,9 +180,11 @@ class OpenLoop:
                         raise ConnectionError("the server closed the connection")
                     answers.read(data, now)
             if now > drained_by:
-                raise TimeoutError(
-                    f"{acks.count} of {total} acknowledged, {deliveries.count} delivered"
+                print(
+                    f"  {DRAIN_S:.0f} s after the last of {total:,}: {acks.count:,} acknowledged, "
+                    f"{deliveries.count:,} delivered; the figures are of those"
                 )
+                break
         if clock() - begun - seconds > LATE_S:
             print(f"  not kept up: {total / (clock() - begun):,.0f}/s instead of {rate:,.0f}/s")
         for each in (writer, reader):

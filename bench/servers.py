@@ -19,6 +19,8 @@ OURS = "jetspark"
 PEER = "nats-server"
 SYNC_ALWAYS = "nats-server always"  # with sync_interval: always, which is our default
 BIN = Path(sys.executable).parent
+# How long a server may take to stop after SIGTERM.
+STOP_S = 30.0
 USER = b'"user":"bench","pass":"bench",'
 GUARD = """authorization { users: [ { user: bench, password: bench, permissions: {
     publish: { allow: ["PUB.>", "$JS.API.>", "other.>"], deny: ["PUB.secret.>"] },
@@ -96,10 +98,20 @@ def running(
     try:
         yield replace(_ready(name, process), connect=USER if guarded else b"")
     finally:
-        process.terminate()
-        process.communicate(timeout=30)
+        _stop(name, process)
         if store is None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _stop(name: str, process: "subprocess.Popen[str]") -> None:
+    process.terminate()
+    try:
+        process.communicate(timeout=STOP_S)
+    except subprocess.TimeoutExpired:
+        # nats-server with 10,000 consumers takes longer; the figures were taken before.
+        print(f"  {name} did not stop within {STOP_S:.0f} s: killed")
+        process.kill()
+        process.communicate()
 
 
 def _ready(name: str, process: "subprocess.Popen[str]") -> Running:

@@ -59,7 +59,7 @@ CASES = (
         ("How long syncs took", "Quarantine", "None: every batch was committed"),
     ),
     Case("copies", "#/copies", ("ORDERS_COPY", "current"), ("no read replica",)),
-    Case("pipelines", "#/pipelines", ("7c0c9e0e-orders", "41", "committed")),
+    Case("pipelines", "#/pipelines", ("7c0c9e0e-orders", "41", "committed", "clean_orders")),
     Case("publish", "#/publish", ("The dashboard is read-only",)),
 )
 

@@ -195,7 +195,7 @@ def test_a_folder_without_streams_is_no_backup(tmp_path: Path) -> None:
 
 
 def test_a_backup_that_fails_is_not_taken_for_one(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match=r"ConnectFailed|cannot connect|refused"):
+    with pytest.raises(AssertionError, match="no server accepted the connection"):
         script("backup.sh", "nats://127.0.0.1:1", tmp_path)
 
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".part"] == []

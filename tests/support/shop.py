@@ -105,3 +105,6 @@ async def _store(stream: jetspark.JetStream, values: random.Random) -> None:
     ledger = await stream.create_key_value("spark_ledger")
     entry = {"epoch": 41, "last_seq": 40, "query": "7c0c9e0e-orders", "stream": "CLICKS"}
     await ledger.put("orders", json.dumps(entry).encode())
+    progress = await stream.create_key_value("pipeline_progress")
+    flow = {"project": "shop", "flow": "clean_orders", "state": "running", "rows": 120, "lag": 17}
+    await progress.put("shop.clean_orders", json.dumps(flow).encode())

@@ -67,6 +67,10 @@
     ├── KeyNotFound                     also a LookupError
     ├── KeyExists
     ├── CodecFailed                     also a ValueError
+    ├── InvalidSchema                   also a ValueError
+    ├── IncompatibleSchema              also a ValueError: .problems
+    ├── PayloadMismatch                 also a ValueError
+    ├── SchemaNotFound                  also a LookupError
     ├── ObjectNotFound                  also a LookupError
     ├── ObjectExists
     ├── BackupFailed
@@ -161,6 +165,12 @@ from jetspark.errors.client import (
 )
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.extras import MissingExtra
+from jetspark.errors.schemas import (
+    IncompatibleSchema,
+    InvalidSchema,
+    PayloadMismatch,
+    SchemaNotFound,
+)
 from jetspark.errors.status import status_error
 from jetspark.errors.storage import (
     CorruptRecord,
@@ -207,7 +217,9 @@ __all__ = [
     "Error",
     "ExpectationFailed",
     "HeartbeatMissed",
+    "IncompatibleSchema",
     "InsufficientResources",
+    "InvalidSchema",
     "InvalidState",
     "JetStreamNotEnabled",
     "KeyExists",
@@ -223,6 +235,7 @@ __all__ = [
     "ObjectExists",
     "ObjectIncomplete",
     "ObjectNotFound",
+    "PayloadMismatch",
     "PayloadTooLarge",
     "PermissionsViolation",
     "PinIdMismatch",
@@ -231,6 +244,7 @@ __all__ = [
     "ReadFailed",
     "ReadOnly",
     "RequestTimeout",
+    "SchemaNotFound",
     "ServerRefused",
     "SlowConsumer",
     "StatusReceived",

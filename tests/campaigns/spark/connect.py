@@ -94,14 +94,18 @@ class StandaloneCluster:
 
     def start_master(self) -> None:
         """Start the master; one that is started again does not know the earlier workers."""
-        self._master = self._start("master.Master", "--port", str(self._port))
+        self._master = self._start("master.Master", "--port", str(self._port), host="127.0.0.1")
         _await_port(self._port)
 
     def start_worker(self, cores: int = 2) -> None:
-        """Start a worker, which registers some seconds later."""
+        """Start a worker, which registers some seconds later.
+
+        Each has an address of its own: Spark never runs a task twice on the same host.
+        """
         given = ["--cores", str(cores), "--memory", "1g"]
         given += ["--work-dir", str(self._folder / "work"), self.address]
-        self._workers.append(self._start("worker.Worker", *given))
+        host = f"127.0.0.{len(self._workers) + 1}"
+        self._workers.append(self._start("worker.Worker", *given, host=host))
 
     def kill_master(self) -> None:
         """Kill the master; its workers and applications notice."""
@@ -121,9 +125,9 @@ class StandaloneCluster:
             _end(process)
         assert not ended, f"{ended}: see the logs in {self._folder}"
 
-    def _start(self, name: str, *given: str) -> "subprocess.Popen[bytes]":
+    def _start(self, name: str, *given: str, host: str) -> "subprocess.Popen[bytes]":
         command = [_program("spark-class"), f"org.apache.spark.deploy.{name}"]
-        command += ["--host", "127.0.0.1", "--webui-port", "0", *given]
+        command += ["--host", host, "--webui-port", "0", *given]
         log = self._folder / f"{name.lower()}-{time.monotonic_ns()}.log"
         return _started(log, command)
 

@@ -10,14 +10,15 @@ or executors than before: nothing is pinned. Rows carry their origin: in the end
 ``python -m tests.campaigns.spark.kills --lives 5 --url nats://...`` runs it on any server, with
 ``--standalone`` on a cluster whose executors outlive the driver for a while, and whose worker and
 master are killed and started again as well. ``--conf`` passes settings to Spark, and ``--like``
-sets of them: with ``speculation`` tasks run twice at the same time, with ``dynamic`` executors
-come and go.
+sets of them, on a standalone cluster of two workers: with ``speculation`` tasks run twice at the
+same time, with ``dynamic`` executors come and go.
 """
 
 import argparse
 import contextlib
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -52,6 +53,16 @@ SETTINGS: Final = {
     # A worker that starts late on a busy machine is not a failure that this looks for.
     "spark.python.authenticate.socketTimeout": "60s",
 }
+# What happened in the jobs is read from Spark's event log: its lines of this kind are counted.
+EVENTS: Final = {
+    "speculation": re.compile(r'"Event":"SparkListenerTaskStart".*"Speculative":true'),
+    "dynamic": re.compile(r'"Event":"SparkListenerExecutorRemoved"'),
+}
+EVENT_LOG: Final = {
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
+    "spark.eventLog.rolling.enabled": "false",
+}
 # Eager enough to happen in a job of a minute.
 LIKE: Final = {
     "speculation": {
@@ -66,7 +77,7 @@ LIKE: Final = {
         "spark.dynamicAllocation.shuffleTracking.enabled": "true",
         "spark.dynamicAllocation.minExecutors": "0",
         "spark.dynamicAllocation.executorIdleTimeout": "1s",
-        "spark.dynamicAllocation.schedulerBacklogTimeout": "100ms",
+        "spark.dynamicAllocation.schedulerBacklogTimeout": "1s",
         "spark.executor.cores": "1",
     },
 }
@@ -280,11 +291,18 @@ def campaign(
     cluster: StandaloneCluster | None = None,
     rows: int = 20_000,
     config: Mapping[str, str] | None = None,
+    like: Sequence[str] = (),
 ) -> str:
     """Kill at random places, for so many lives and so long; the last life ends on its own.
 
-    On a ``cluster``, its worker or its master is killed in some lives, too.
+    On a ``cluster``, its worker or its master is killed in some lives, too. With ``like`` (names
+    of ``LIKE``) it must have happened that a task ran twice, or that an executor was dismissed.
     """
+    config = dict(config or {})
+    for kind in like:
+        events = folder / "events"
+        events.mkdir(exist_ok=True)
+        config |= {**LIKE[kind], **EVENT_LOG, "spark.eventLog.dir": events.as_uri()}
     dice = random.Random(seed)
     kills = SparkKills(url, folder, rows=rows, per_trigger=rows // 10, config=config)
     try:
@@ -313,11 +331,22 @@ def campaign(
         assert set(found.values()) == {(0, 0)}, f"rows lost and too many: {found}"
     finally:
         kills.close()
-    return (
+    happened = {kind: _count(folder / "events", EVENTS[kind]) for kind in like}
+    assert all(happened.values()), f"it did not happen: {happened}"
+    return "".join(f"{kind}: {times} times; " for kind, times in happened.items()) + (
         f"{kills.lives} lives; killed: {kills.executors_killed} executors, "
         f"{kills.drivers_killed} drivers, {kills.workers_killed} workers, "
         f"{kills.masters_killed} masters; "
         f"{kills._rows} rows in each of {', '.join(WRITES)}, 0 lost, 0 too many"
+    )
+
+
+def _count(folder: Path, wanted: re.Pattern[str]) -> int:
+    """Count lines of event logs; the log of a driver that was killed may end in a half line."""
+    return sum(
+        len(wanted.findall(path.read_text(errors="replace")))
+        for path in folder.iterdir()
+        if path.is_file()
     )
 
 
@@ -338,8 +367,6 @@ def main() -> None:
     parser.add_argument("--like", action="append", default=[], choices=sorted(LIKE))
     given = parser.parse_args()
     config = dict(one.split("=", 1) for one in given.conf)
-    for kind in given.like:
-        config |= LIKE[kind]
     if given.job:
         copy(given.job, config)
         return
@@ -350,7 +377,11 @@ def main() -> None:
             server = sync.Server(store_dir=f"{name}/store")
             url = stack.enter_context(server).client_url
         cluster: StandaloneCluster | None = None
-        if given.standalone:
+        if given.like:
+            # A local master never runs a task twice, and has no executors of its own.
+            cluster = stack.enter_context(standalone_cluster(folder, workers=2))
+            masters = (cluster.address,)
+        elif given.standalone:
             cluster = stack.enter_context(standalone_cluster(folder))
             masters = (cluster.address, cluster.address, "local[3]")
         result = campaign(
@@ -363,6 +394,7 @@ def main() -> None:
             cluster=cluster,
             rows=given.rows,
             config=config,
+            like=given.like,
         )
         sys.stdout.write(f"seed {given.seed}: {result}\n")
 

@@ -151,7 +151,8 @@ async def test_draining_a_client_ends_what_waits(
             if call.returns:
                 assert ended is True
             elif call.iterates:
-                assert ended in {"ended", None}
+                # What passes messages to a callback returns nothing.
+                assert ended == (None if "consume" in call.setup.__name__ else "ended")
             else:
                 assert type(ended) is ConnectionClosed
 

@@ -22,6 +22,7 @@ from jetspark import (
 from jetspark.api.base import Timestamp
 from jetspark.client.jetstream.kv.jetstream_backend import JetStreamBackend
 from jetspark.errors import (
+    ApiError,
     BadName,
     BucketExists,
     BucketNotFound,
@@ -398,7 +399,7 @@ async def test_a_refusal_among_many_is_raised(client: Connect, name: str) -> Non
     async with client() as nc:
         kv = await made(nc.jetstream(), name, max_value_size=100)
 
-        with pytest.raises(Exception, match="message size exceeds maximum") as raised:
+        with pytest.raises(ApiError, match="message size exceeds maximum") as raised:
             await kv.put_many({"a": b"1", "b": bytes(kib(1)), "c": b"3"})
         assert "1 of 3 keys were not written; first: 'b'" in raised.value.__notes__
         assert sorted(await keys_of(kv)) == ["a", "c"]

@@ -241,6 +241,7 @@ async def test_a_flood_meets_a_leader_that_goes_and_comes_back(tmp_path: Path) -
         await until(lambda: flooder.pongs == 1)
         # Copies continue answering, and everyone is notified that the leader is down.
         assert (await kv.get("k")).value == b"1"
+        # Everything may have been answered before the leader stopped.
         assert b"503" in flooder.statuses or flooder.messages == 5000
         async with jetspark.Server(store_dir=tmp_path / "leader", port=port):
             await until(lambda: replica.leader_is_up)

@@ -15,12 +15,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jetspark import KeyValueConfig, sync
-from jetspark.errors import KeyNotFound
+from jetspark.errors import InvalidSchema, KeyNotFound
 from jetspark.spark import kv_merge
 from jetspark.spark.connection_settings import Connection
 from jetspark.spark.kv import merging
 from jetspark.spark.kv.merging import MergePlan, TaskMerge
-from jetspark.spark.stream.schema import InvalidSchema
 from jetspark.spark.stream.sink.plan import WriteRefused
 from jetspark.spark.stream.sink.rows import RowRefused
 

@@ -16,11 +16,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
 from jetspark import KeyValueConfig, StreamConfig, sync
-from jetspark.errors import MessageTooLarge, WrongLastSequence
+from jetspark.errors import InvalidSchema, MessageTooLarge, WrongLastSequence
 from jetspark.spark.kv.source import KvDataSource
 from jetspark.spark.option_reader import InvalidOptions
 from jetspark.spark.stream.planner import DataLoss
-from jetspark.spark.stream.schema import InvalidSchema
 from jetspark.spark.stream.sink.plan import WriteRefused
 from jetspark.spark.stream.sink.rows import RowRefused
 from jetspark.spark.stream.streaming_reader import JetStreamStreamReader

@@ -13,11 +13,10 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from jetspark import ObjectStoreConfig, sync
-from jetspark.errors import StreamFull
+from jetspark.errors import InvalidSchema, StreamFull
 from jetspark.spark.objects.reader import Listed, ObjectReader, pack
 from jetspark.spark.objects.source import ObjectDataSource
 from jetspark.spark.stream.planner import DataLoss
-from jetspark.spark.stream.schema import InvalidSchema
 from jetspark.spark.stream.sink.plan import WriteRefused
 from jetspark.spark.stream.view import PlanningFailed
 

@@ -14,6 +14,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql.types import DataType
 from tests.spark.conftest import Streams
 
+from jetspark.errors import InvalidSchema
 from jetspark.spark import (
     decode_avro,
     decode_json,
@@ -22,8 +23,7 @@ from jetspark.spark import (
     encode_json,
     encode_msgpack,
 )
-from jetspark.spark.payloads.ddl import parse_ddl
-from jetspark.spark.stream.schema import InvalidSchema
+from jetspark.spark.payloads.plan import parse_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,7 +134,7 @@ def test_ddl_means_what_it_means_to_spark(ddl: str) -> None:
     def plain(schema: DataType) -> str:
         return re.sub(r', "metadata": {[^}]*}', "", json.dumps(schema.jsonValue()))
 
-    assert plain(parse_ddl(ddl)) == plain(DataType.fromDDL(ddl))
+    assert plain(parse_schema(ddl)) == plain(DataType.fromDDL(ddl))
 
 
 def test_a_bad_schema_is_one_clear_line_on_the_driver() -> None:

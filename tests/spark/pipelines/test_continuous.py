@@ -8,6 +8,7 @@ next run, and is given up when it fails for good. Rows are compared by their seq
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ import pytest
 pytest.importorskip("grpc", reason="needs the extra pipelines")
 pytest.importorskip("yaml", reason="needs the extra pipelines")
 
+from jetspark import Storage
 from jetspark.spark.pipelines.continuous import ContinuousOptions, ContinuousRun
 from jetspark.spark.pipelines.graph import read_graph
 from jetspark.spark.pipelines.progress import (
@@ -28,6 +30,7 @@ from jetspark.spark.pipelines.progress import (
     ViewRefreshed,
 )
 from jetspark.spark.pipelines.project import PipelineRefused, Project, load_project
+from jetspark.spark.pipelines.selection import select
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,14 +112,18 @@ def project(tmp_path: Path, spark: "SparkSession", streams: "Streams") -> Iterat
     spark.sql(f"DROP DATABASE {DATABASE} CASCADE")
     for view in ("messages", "large", "counts"):
         spark.catalog.dropTempView(view)
+    if "STEADY" in streams.jetstream.stream_names():
+        streams.jetstream.delete_stream("STEADY")
 
 
 class Watched:
     """A run, and everything that it has reported."""
 
-    def __init__(self, spark: "SparkSession", project: Project) -> None:
+    def __init__(
+        self, spark: "SparkSession", project: Project, options: ContinuousOptions = OPTIONS
+    ) -> None:
         self.events: list[Event] = []
-        self.run = ContinuousRun(spark, project, OPTIONS, self.events.append)
+        self.run = ContinuousRun(spark, project, options, self.events.append)
         self.run.start()
 
     def until(self, done: Callable[[], bool]) -> None:
@@ -156,7 +163,7 @@ def seqs(spark: "SparkSession", table: str) -> Counter[int]:
 def test_flows_are_started_again_interrupted_and_given_up(
     project: Project, spark: "SparkSession", streams: "Streams"
 ) -> None:
-    streams.fill("STEADY", 10)
+    streams.fill("STEADY", 10, storage=Storage.MEMORY)
 
     def publish(count: int) -> None:
         for _ in range(count):
@@ -242,3 +249,41 @@ def test_a_statement_that_cannot_be_run_is_named(
 
     with pytest.raises(PipelineRefused, match=said):
         read_graph(spark, project)
+
+
+@pytest.mark.timeout(400)
+def test_some_tables_are_run_or_start_over_and_the_others_continue_after_a_failure(
+    project: Project, spark: "SparkSession", streams: "Streams"
+) -> None:
+    streams.fill("STEADY", 10, storage=Storage.MEMORY)
+    chosen = select(project, ("numbers",), (), everything=False)
+    first = Watched(spark, project, replace(OPTIONS, selection=chosen))
+    first.until(lambda: first.rows("numbers") == 10)
+    first.run.stop(patience_s=5)
+    flows = {one.flow for one in first.events if isinstance(one, FlowStarted)}
+    assert flows == {"numbers"}
+
+    # The rest of it; a flow that fails for good does not end the others.
+    (project.root / "fails").touch()
+    options = replace(OPTIONS, restarts=0, keep_going=True)
+    second = Watched(spark, project, options)
+    second.until(lambda: bool(second.run.given_up))
+    streams.jetstream.publish("STEADY.1", b"more")
+    second.until(lambda: seqs(spark, "parts") == Counter(range(5, 12)))
+    assert not second.run.is_over
+    assert second.run.given_up.startswith("flow 'copies' was stopped")
+    second.run.stop(patience_s=5)
+    (project.root / "fails").unlink()
+
+    # One table is emptied and read again, from what its source has now; the others stay.
+    streams.jetstream.stream("STEADY").purge(keep=3)
+    emptied = select(project, (), ("Numbers",), everything=False)
+    third = Watched(spark, project, replace(OPTIONS, selection=emptied))
+    third.until(lambda: third.rows("numbers") == 3)
+    third.run.stop(patience_s=5)
+    assert seqs(spark, "numbers") == Counter(range(9, 12))
+    assert seqs(spark, "parts") == Counter(range(5, 12))
+
+    unknown = replace(OPTIONS, selection=select(project, ("number",), (), everything=False))
+    with pytest.raises(PipelineRefused, match="expected one of copies, counted"):
+        Watched(spark, project, unknown)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from jetspark import Storage
-from jetspark.errors import AuthorizationFailed
+from jetspark.errors import AuthorizationFailed, ConnectFailed
 from jetspark.spark.connection_settings import Connection
 from jetspark.spark.connections import IDLE_MAX, ConnectionCache, connect, jetstream_of
 from jetspark.spark.stream import range_reader
@@ -362,7 +362,7 @@ def test_a_server_that_stays_away_fails_the_task(
     monkeypatch.setattr(range_reader, "OUTAGE_S", 0.0)
     reader = JetStreamBatchReader(_options(server.url, "ANY"), SCHEMA)
 
-    with pytest.raises(Exception, match=r"127\.0\.0\.1"):
+    with pytest.raises(ConnectFailed, match=r"127\.0\.0\.1"):
         list(reader.read(SequencePartition("ANY", 1, 10)))
 
     assert len(waits) == RETRIES_MAX

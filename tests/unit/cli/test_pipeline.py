@@ -64,7 +64,8 @@ def test_a_mistake_is_one_line(project: str, arguments: list[str], said: str) ->
     ("arguments", "said"),
     [
         (["--metrics-port", "1"], "--metrics-port is for --continuous"),
-        (["--continuous", "--full-refresh", "a"], "--full-refresh is not for --continuous"),
+        (["--continuous", "--every", "1m"], "--every is not for --continuous"),
+        (["--keep-going"], "--keep-going is for --continuous"),
         (["--metrics-port", "70000", "--continuous"], "70000 is not in the range"),
     ],
 )

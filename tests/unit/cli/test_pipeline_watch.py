@@ -34,6 +34,10 @@ class Flows:
         self.given_up = ""
         type(self).stopped = []
 
+    @property
+    def is_over(self) -> bool:
+        return bool(self.given_up)
+
     def start(self) -> None:
         """There is nothing to start."""
 

@@ -142,29 +142,49 @@ def dry_run(**chosen: Any) -> None:
     help="With --continuous: maximum restarts of a flow that fails without progress.",
 )
 @click.option(
-    "--refresh", multiple=True, metavar="TABLE", help="Update only this table. May be repeated."
+    "--keep-going",
+    is_flag=True,
+    help="With --continuous: if a flow fails too often, the others continue; the exit code is 1.",
 )
 @click.option(
-    "--full-refresh", multiple=True, metavar="TABLE", help="Recompute this table. May be repeated."
+    "--refresh",
+    multiple=True,
+    metavar="TABLE",
+    help="Update only this table, view or sink. May be repeated.",
+)
+@click.option(
+    "--full-refresh",
+    multiple=True,
+    metavar="TABLE",
+    help="Update only this table, view or sink, from the beginning. May be repeated.",
 )
 @click.option("--full-refresh-all", is_flag=True, help="Recompute everything.")
+@click.option("--every", metavar="DURATION", help="Run again and again, at this interval.")
+@click.option(
+    "--schedule",
+    metavar="CRON",
+    help="Run at these times (UTC): second minute hour day month weekday, or @daily, @hourly ...",
+)
 @click.pass_context
 def run(ctx: click.Context, /, *, continuous: bool, **chosen: Any) -> None:
     """Run a project until it has caught up, or continuously with --continuous.
 
     `--server embedded` or `embedded:PORT` starts a server in this process, with its store in the
     project. Both modes continue from the same checkpoints. A full refresh does not empty sinks:
-    their rows are written again.
+    their rows are written again. `--every` and `--schedule` repeat the run, each in a process of
+    its own, until a signal ends the command.
 
     \b
     Examples:
       jetspark pipeline run --server embedded --samples
       jetspark pipeline run --continuous
+      jetspark pipeline run --every 10m
+      jetspark pipeline run --schedule "0 30 3 * * *"
     """
-    theirs = ("refresh", "full_refresh", "full_refresh_all")
-    ours = ("trigger", "refresh_views", "metrics_port", "restarts")
+    repeated = ("every", "schedule")
+    continuous_only = ("trigger", "refresh_views", "metrics_port", "restarts", "keep_going")
     given = click.core.ParameterSource.COMMANDLINE
-    for name in theirs if continuous else ours:
+    for name in repeated if continuous else continuous_only:
         if ctx.get_parameter_source(name) is given:
             flag = "--" + name.replace("_", "-")
             raise click.UsageError(f"{flag} is {'not ' if continuous else ''}for --continuous")
@@ -172,11 +192,17 @@ def run(ctx: click.Context, /, *, continuous: bool, **chosen: Any) -> None:
         if continuous:
             from jetspark.cli.pipeline.watch import run_continuous
 
-            run_continuous(**{name: chosen[name] for name in chosen if name not in theirs})
-        else:
-            from jetspark.cli.pipeline.run import run_once
+            run_continuous(**{name: chosen[name] for name in chosen if name not in repeated})
+            return
+        from jetspark.cli.pipeline.run import run_once
+        from jetspark.cli.pipeline.scheduled import run_repeatedly
 
-            run_once(**{name: chosen[name] for name in chosen if name not in ours})
+        every, schedule = (chosen.pop(name) for name in repeated)
+        once = {name: chosen[name] for name in chosen if name not in continuous_only}
+        if every is None and schedule is None:
+            run_once(**once)
+        else:
+            run_repeatedly(every=every, schedule=schedule, run=once)
 
 
 @pipeline.command()

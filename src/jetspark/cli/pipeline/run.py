@@ -30,6 +30,7 @@ from jetspark.spark.pipelines.project import (
     load_project,
 )
 from jetspark.spark.pipelines.resources import ensure_resources, publish_samples
+from jetspark.spark.pipelines.selection import select
 from jetspark.spark.pipelines.settings import spark_settings
 
 _STORE: Final = "jetspark-data"
@@ -50,25 +51,22 @@ def run_once(
     full_refresh_all: bool,
 ) -> None:
     """Run a project until it has caught up."""
-    if full_refresh_all and (refresh or full_refresh):
-        raise PipelineRefused("--full-refresh-all excludes --refresh and --full-refresh")
     check_packages()
     project = load_project(find_project(place))
+    selection = select(project, refresh, full_refresh, everything=full_refresh_all)
     extra = settings_of(confs)
     say = Speaker(as_json=as_json)
     with (
         ends_on_signals() as take_signals,
-        prepared(project, connection, say, samples=samples, given=extra) as settings,
+        prepared(project, connection, say, samples=samples, given=extra) as reached,
     ):
         run_declarative(
             project,
-            spark_settings(project, {**settings, **extra}),
+            spark_settings(project, {**connection_settings(reached), **extra}),
             master=master,
             say=say,
             started=take_signals,
-            refresh=refresh,
-            full_refresh=full_refresh,
-            full_refresh_all=full_refresh_all,
+            selection=selection,
         )
     say("The pipeline has caught up.")
 
@@ -123,8 +121,8 @@ def prepared(
     *,
     samples: bool,
     given: dict[str, str],
-) -> Iterator[dict[str, str]]:
-    """Lend the settings with which Spark finds a server that has the project's resources."""
+) -> Iterator[ConnectionSettings]:
+    """Lend the connection to a server that has the project's resources."""
     if SERVERS_SETTING in {**project.configuration, **given}:
         raise PipelineRefused(
             f"{SERVERS_SETTING} is set by the option --server: remove it from the spec or --conf"
@@ -137,7 +135,7 @@ def prepared(
                 say(line)
             if samples:
                 say(str(publish_samples(jetstream, project)))
-        yield connection_settings(reached)
+        yield reached
 
 
 @contextmanager

@@ -53,10 +53,11 @@ def _print(states: list[FlowStatus]) -> None:
     table = Table()
     table.add_column("flow")
     table.add_column("writes to")
-    table.add_column("committed", justify="right")
+    table.add_column("committed", justify="right", no_wrap=True)
     table.add_column("reads")
     table.add_column("next", justify="right")
     table.add_column("lag", justify="right")
+    table.add_column("per s", justify="right")
     table.add_column("ledger", justify="right")
     for state in states:
         epoch = "-" if state.committed_epoch is None else str(state.committed_epoch)
@@ -64,6 +65,7 @@ def _print(states: list[FlowStatus]) -> None:
             epoch += f" ({state.planned_epoch} started)"
         ledger = "" if state.ledger is None else f"epoch {state.ledger.epoch}"
         sources = state.sources or (None,)
+        speed = state.messages_per_second
         other = "a table" if state.planned_epoch is not None else ""
         for source in sources:
             table.add_row(
@@ -73,6 +75,7 @@ def _print(states: list[FlowStatus]) -> None:
                 source.stream if source else other,
                 f"{source.next_seq:,}" if source and source.next_seq is not None else "",
                 _lag(source),
+                "" if speed is None else f"{speed:,.0f}",
                 ledger,
             )
     Console().print(table)

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
@@ -17,7 +17,8 @@ from rich.console import Console
 
 from jetspark.cli.connection import ConnectionSettings
 from jetspark.cli.pipeline.metrics import Metrics, MetricsServer
-from jetspark.cli.pipeline.run import prepared, settings_of
+from jetspark.cli.pipeline.reports import FlowReports
+from jetspark.cli.pipeline.run import connection_settings, prepared, settings_of
 from jetspark.cli.pipeline.screen import Screen
 from jetspark.cli.pipeline.signals import ends_on_signals
 from jetspark.spark.pipelines.progress import Event
@@ -27,6 +28,7 @@ from jetspark.spark.pipelines.project import (
     find_project,
     load_project,
 )
+from jetspark.spark.pipelines.selection import select
 from jetspark.spark.pipelines.settings import prepare_workers, spark_settings
 from jetspark.spark.session import jvm_has_ended, session
 from jetspark.units import parse_duration
@@ -52,6 +54,10 @@ def run_continuous(
     refresh_views: str,
     metrics_port: int | None,
     restarts: int,
+    keep_going: bool,
+    refresh: tuple[str, ...],
+    full_refresh: tuple[str, ...],
+    full_refresh_all: bool,
 ) -> None:
     """Run a project until a signal ends it."""
     if master.startswith("sc://"):
@@ -60,27 +66,34 @@ def run_continuous(
         )
     check_packages()
     project = load_project(find_project(place))
+    selection = select(project, refresh, full_refresh, everything=full_refresh_all)
     extra = settings_of(confs)
     trigger_s = _seconds("--trigger", trigger)
     refresh_s = _seconds("--refresh-views", refresh_views)
     show = _show(as_json=as_json)
     metrics = Metrics()
 
+    takers: list[Callable[[Event], None]] = [metrics.take, show.take]
+
     def take(event: Event) -> None:
-        metrics.take(event)
-        show.take(event)
+        for one in takers:
+            one(event)
 
     with ExitStack() as stack:
         # Until there are flows to stop gracefully.
         stack.enter_context(ends_on_signals())
-        found = stack.enter_context(
+        reached = stack.enter_context(
             prepared(project, connection, show.say, samples=samples, given=extra)
         )
+        if project.resources.progress:
+            jetstream = stack.enter_context(reached.jetstream())
+            bucket = jetstream.key_value(project.resources.progress)
+            takers.append(FlowReports(project.name, bucket, show.say).take)
         if metrics_port is not None:
             page = _metrics_server(metrics, metrics_port)
             stack.callback(page.close)
             show.say(f"Metrics: http://127.0.0.1:{page.port}/metrics.")
-        settings = spark_settings(project, {**found, **extra})
+        settings = spark_settings(project, {**connection_settings(reached), **extra})
         # It prints every error of the analyser with both stack traces, even expected ones.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         show.say(f"Starting Spark {master}.")
@@ -95,11 +108,13 @@ def run_continuous(
             trigger=f"{int(trigger_s * 1000)} milliseconds",
             refresh_seconds=refresh_s,
             restarts=restarts,
+            keep_going=keep_going,
+            selection=selection,
         )
         run = ContinuousRun(spark, project, options, take)
         run.start()
         with show:
-            while not stop.wait(STEP_S) and not run.given_up:
+            while not stop.wait(STEP_S) and not run.is_over:
                 run.step()
             run.stop(patience_s=STOP_PATIENCE_S)
     if run.given_up:

@@ -1,8 +1,8 @@
-"""Spark writes that report to a ledger: epochs, and how much their streams have grown since.
+"""Spark queries that report: flows of pipelines to a progress bucket, sinks to a ledger.
 
-An exactly-once sink records its epochs in a bucket, one entry per query (docs/spark.md). Any
-bucket may be one; an entry is recognised by its fields. Buckets with many keys are left out: a
-ledger has a key per query.
+An exactly-once sink records its epochs in a bucket, one entry per query (docs/spark.md), and a
+continuous run of a pipeline the state of each flow (docs/pipelines.md). Any bucket may be one; an
+entry is recognised by its fields. Buckets with many keys are left out: these have a key per query.
 """
 
 from typing import Any, Final
@@ -34,6 +34,24 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     stream: str = ""
 
 
+class FlowReport(msgspec.Struct, frozen=True):
+    """What a continuous run reports of a flow (``FlowReport`` of the command ``pipeline``)."""
+
+    project: str
+    flow: str
+    state: str
+    target: str = ""
+    query: str = ""
+    epoch: int | None = None
+    rows: int = 0
+    rows_per_second: float = 0.0
+    batch_seconds: float = 0.0
+    lag: int | None = None
+    violations: int = 0
+    failures: int = 0
+    error: str = ""
+
+
 class Pipelines:
     """Answers about Spark queries."""
 
@@ -41,7 +59,7 @@ class Pipelines:
         self._deployment = deployment
 
     async def listed(self, request: Request) -> dict[str, Any]:
-        """The entries of the ledgers."""
+        """The entries of the ledgers, and the flows of the progress buckets."""
         bucket = Query(request).text("bucket")
         names, _ = await self._deployment.stream_names()
         buckets = [name for name in names if name.startswith("KV_")]
@@ -49,9 +67,12 @@ class Pipelines:
             buckets = [name for name in buckets if name == f"KV_{bucket}"]
         looked = buckets[:BUCKETS_MAX]
         found = await self._deployment.rows(self._entries(name) for name in looked)
-        rows = [row for each in found if not isinstance(each, Error) for row in each]
-        rows.sort(key=lambda row: str(row["time"]), reverse=True)
-        return {"rows": rows, "buckets": len(buckets), "looked": len(looked)}
+        entries = [row for each in found if not isinstance(each, Error) for row in each]
+        entries.sort(key=lambda row: str(row["time"]), reverse=True)
+        flows = [row for row in entries if "flow" in row]
+        flows.sort(key=lambda row: (row["project"], row["flow"]))
+        rows = [row for row in entries if "flow" not in row]
+        return {"rows": rows, "flows": flows, "buckets": len(buckets), "looked": len(looked)}
 
     async def _entries(self, name: str) -> list[dict[str, Any]]:
         stream = await self._deployment.stream(name)
@@ -65,6 +86,15 @@ class Pipelines:
             if message.subject in seen or operation(message) is not Operation.PUT:
                 continue
             seen.add(message.subject)
+            report = read_json(message.data, FlowReport)
+            if report is not None:
+                shown = {
+                    name: printable(value) if isinstance(value, str) else value
+                    for name, value in msgspec.structs.asdict(report).items()
+                }
+                bucket = name.removeprefix("KV_")
+                rows.append({**shown, "bucket": bucket, "time": iso(message.time_ns)})
+                continue
             entry = read_json(message.data, LedgerEntry)
             if entry is None:
                 return rows

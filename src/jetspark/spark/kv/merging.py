@@ -19,14 +19,13 @@ from jetspark.client.jetstream.kv.jetstream_backend import prefixes
 from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.client.models.base import to_wire
 from jetspark.client.options import PUBLISH_ASYNC_MAX
-from jetspark.errors import StreamNotFound
+from jetspark.errors import InvalidSchema, StreamNotFound
 from jetspark.headers.block import append_lines, find_value
 from jetspark.spark.connection_settings import Connection
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.kv.writer import KV_OPERATION_LINES, read_keys
 from jetspark.spark.spool import Spool
 from jetspark.spark.stream.range_reader import with_retries
-from jetspark.spark.stream.schema import InvalidSchema
 from jetspark.spark.stream.sink.options import ACK_TIMEOUT_MS
 from jetspark.spark.stream.sink.plan import WriteRefused
 from jetspark.spark.stream.sink.rows import RowRefused

@@ -18,12 +18,12 @@ from pyspark.sql.types import (
 
 from jetspark.client.jetstream.kv.entry import Operation, read_operation
 from jetspark.client.jetstream.message_columns import MessageColumns
+from jetspark.errors import InvalidSchema
 from jetspark.spark.kv.options import KV_FORMAT
 from jetspark.spark.kv.previous import Previous
 from jetspark.spark.stream.options import HeaderMode
 from jetspark.spark.stream.schema import (
     HEADER_TYPES,
-    InvalidSchema,
     header_maps,
     microseconds,
     texts,

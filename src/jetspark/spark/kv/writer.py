@@ -21,11 +21,10 @@ from jetspark.client.jetstream.kv.jetstream_backend import prefixes
 from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.client.models.base import to_wire
 from jetspark.client.models.stream import StreamInfo
-from jetspark.errors import WrongLastSequence
+from jetspark.errors import InvalidSchema, WrongLastSequence
 from jetspark.headers.block import find_value
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.kv.options import KV_FORMAT, KvSinkOptions
-from jetspark.spark.stream.schema import InvalidSchema
 from jetspark.spark.stream.sink.message_ids import IdMaker, row_digests
 from jetspark.spark.stream.sink.options import Delivery, IdSource, PublishMode
 from jetspark.spark.stream.sink.plan import SinkPlan, WriteRefused, through_outages

@@ -19,14 +19,14 @@ from pyspark.sql.types import (
 
 from jetspark import sync
 from jetspark.client.jetstream.objects.info import ObjectInfo
-from jetspark.errors import BucketNotFound, ObjectNotFound
+from jetspark.errors import BucketNotFound, InvalidSchema, ObjectNotFound
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.objects.glob import glob_pattern
 from jetspark.spark.objects.options import OBJECT_FORMAT, ObjectOptions
 from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.stream.planner import DataLoss
 from jetspark.spark.stream.range_reader import with_retries
-from jetspark.spark.stream.schema import InvalidSchema, microseconds, texts
+from jetspark.spark.stream.schema import microseconds, texts
 from jetspark.spark.stream.view import PlanningFailed, lend_for_planning
 from jetspark.spark.task import in_micro_batch
 

@@ -11,12 +11,11 @@ from pyspark.sql.types import StructType
 
 from jetspark import sync
 from jetspark.client.jetstream.objects.info import Digest
-from jetspark.errors import Error, ObjectNotFound
+from jetspark.errors import Error, InvalidSchema, ObjectNotFound
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.objects.options import OBJECT_FORMAT, ObjectOptions
 from jetspark.spark.option_reader import shortened
 from jetspark.spark.stream.range_reader import RETRIES_MAX, with_retries
-from jetspark.spark.stream.schema import InvalidSchema
 from jetspark.spark.stream.sink.plan import WriteRefused, through_outages
 from jetspark.spark.stream.sink.rows import RowRefused
 from jetspark.spark.stream.view import lend_for_planning

@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 from pyspark.sql import types
 
+from jetspark.schemas.shapes import FLOAT_MAX, Shapes
 from jetspark.spark.payloads.columns import ColumnBuilder
 from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat
-from jetspark.spark.payloads.shape import FLOAT_MAX, Shapes
+from jetspark.spark.payloads.spark_types import type_of
 
 # Arrow's offsets have 31 bits.
 _BYTES_MAX: Final = 1 << 30
@@ -137,7 +138,7 @@ class ArrowColumns:
                 return _since_year_one(text.cast(target))
             except pa.ArrowInvalid:
                 pass  # for example more digits than microseconds have
-        each: Any = self._shapes.of(kind, "") | None
+        each: Any = self._shapes.of(type_of(kind), "") | None
         return self._builder.build(msgspec.convert(text.to_pylist(), list[each]), target)
 
 

@@ -29,10 +29,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from jetspark.errors import InvalidSchema
 from jetspark.errors.extras import extra
 from jetspark.spark.payloads.plan import DecodePlan
 from jetspark.spark.payloads.rows import Decoded
-from jetspark.spark.stream.schema import InvalidSchema
 
 AvroSchema = str | Mapping[str, Any]
 

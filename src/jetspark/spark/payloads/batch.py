@@ -6,8 +6,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from jetspark.errors import PayloadMismatch
 from jetspark.spark.payloads.columns import UNFIT, ColumnBuilder, taken
-from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat, PayloadMismatch
+from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat
 from jetspark.spark.payloads.quick import QuickDecoder
 from jetspark.spark.payloads.rows import Decoded, MsgspecRows, RowDecoder
 

@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jetspark.schemas.shapes import FLOAT_MAX
 from jetspark.spark.payloads.plan import EPOCH_UNITS
-from jetspark.spark.payloads.shape import FLOAT_MAX
 
 # Raised by Arrow for a value that does not fit its type.
 UNFIT: Final = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError, ValueError)

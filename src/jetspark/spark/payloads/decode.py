@@ -121,6 +121,7 @@ def _plan(
     epoch: str | None,
     zone: str,
 ) -> "DecodePlan":
+    from jetspark.schemas.shapes import check_shape
     from jetspark.spark.payloads.plan import (
         EPOCH_UNITS,
         EXTRA_CHOICES,
@@ -129,11 +130,11 @@ def _plan(
         one_of,
         parse_schema,
     )
-    from jetspark.spark.payloads.shape import check_shape
+    from jetspark.spark.payloads.spark_types import record_of
 
     columns = parse_schema(schema)
     check_columns(columns, rescue)
-    check_shape(columns)
+    check_shape(record_of(columns))
     if epoch is not None:
         one_of("epoch", epoch, tuple(EPOCH_UNITS))
     try:

@@ -83,8 +83,8 @@ def avro_records(text: str, head: bytes, rows: list[Any]) -> list[bytes | None]:
     """Return the payload of each row, prefixed with ``head``. Runs in a task."""
     import io
 
+    from jetspark.errors import PayloadMismatch
     from jetspark.spark.payloads.avro import fastavro
-    from jetspark.spark.payloads.plan import PayloadMismatch
 
     package = fastavro()
     parsed = package.parse_schema(json.loads(text))

@@ -22,9 +22,9 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from jetspark.errors import Error
-from jetspark.spark.payloads.ddl import parse_ddl
-from jetspark.spark.stream.schema import InvalidSchema
+from jetspark.errors import InvalidSchema
+from jetspark.schemas.ddl import parse_ddl
+from jetspark.spark.payloads.spark_types import columns_of
 
 RESCUE_TYPE: Final = StructType(
     [StructField("reason", StringType()), StructField("data", BinaryType())]
@@ -41,10 +41,6 @@ class PayloadFormat(Enum):
     JSON = "JSON"
     MSGPACK = "msgpack"
     AVRO = "Avro"
-
-
-class PayloadMismatch(Error, ValueError):
-    """A payload that does not match the schema, without a rescue column."""
 
 
 class DecodePlan(NamedTuple):
@@ -89,7 +85,7 @@ def parse_schema(given: "StructType | str") -> StructType:
             f"schema: expected a StructType or DDL text such as 'id long, at timestamp', "
             f"not {type(given).__name__}"
         )
-    return parse_ddl(given)
+    return columns_of(parse_ddl(given))
 
 
 def check_columns(schema: StructType, rescue: str | None) -> None:

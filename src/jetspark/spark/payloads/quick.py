@@ -10,11 +10,12 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import types
 
+from jetspark.schemas.shapes import Shapes
 from jetspark.spark.payloads.arrow import ArrowColumns, Doubtful
 from jetspark.spark.payloads.columns import UNFIT, ColumnBuilder
 from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat
 from jetspark.spark.payloads.rows import UNREADABLE
-from jetspark.spark.payloads.shape import Shapes
+from jetspark.spark.payloads.spark_types import record_of
 
 # After a batch that did not match, the next 1, 2, 4, ... are not tried.
 _PAUSE_MAX: Final = 32
@@ -62,7 +63,7 @@ class _MsgspecColumns:
 
     def __init__(self, plan: DecodePlan, builder: ColumnBuilder) -> None:
         shapes = Shapes(epoch=bool(plan.epoch), forbid_extra=plan.extra == "rescue")
-        row = shapes.of_struct(plan.columns(), "")
+        row = shapes.of_struct(record_of(plan.columns()), "")
         codec: Any = msgspec.json if plan.format is PayloadFormat.JSON else msgspec.msgpack
         self._one = codec.Decoder(row).decode
         self._builder = builder

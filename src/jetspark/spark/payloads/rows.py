@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
-from pyspark.sql.types import StructType
 
+from jetspark.schemas.shapes import Shapes
+from jetspark.schemas.types import RecordType
 from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat
-from jetspark.spark.payloads.shape import Shapes
+from jetspark.spark.payloads.spark_types import record_of
 
 # Exceptions that a hostile payload may cause; depth is bounded by Python's recursion limit.
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError, OverflowError, ValueError)
@@ -51,7 +52,7 @@ class MsgspecRows:
         codec: Any = msgspec.json if plan.format is PayloadFormat.JSON else msgspec.msgpack
         self._format = plan.format.value
         self._with_extra = plan.extra == "rescue"
-        schema = plan.columns()
+        schema = record_of(plan.columns())
         shapes = Shapes(epoch=bool(plan.epoch), forbid_extra=self._with_extra)
         self._row = shapes.of_struct(schema, "")
         self._decoder = codec.Decoder(self._row)
@@ -105,7 +106,7 @@ class MsgspecRows:
         return self._row(**values), "; ".join(problems)
 
 
-def _fields(schema: StructType, shapes: Shapes, codec: Any) -> list[_Field]:
+def _fields(schema: RecordType, shapes: Shapes, codec: Any) -> list[_Field]:
     return [
         _Field(
             f"f{index}",

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -28,7 +29,8 @@ from jetspark.spark.pipelines.progress import (
     progress_of,
 )
 from jetspark.spark.pipelines.project import PipelineRefused, Project
-from jetspark.spark.pipelines.tables import ensure_table, refresh, use_database
+from jetspark.spark.pipelines.selection import EVERYTHING, Selection
+from jetspark.spark.pipelines.tables import ensure_table, refresh, remove_table, use_database
 from jetspark.spark.starting import wait_for_source
 
 if TYPE_CHECKING:
@@ -49,6 +51,10 @@ class ContinuousOptions:
     """The interval at which materialized views are computed."""
     restarts: int = 5
     """How often a failing flow is restarted without progress in between."""
+    keep_going: bool = False
+    """Whether the other flows continue when one has failed too often."""
+    selection: Selection = EVERYTHING
+    """The tables, views and sinks of this run."""
 
 
 @dataclass
@@ -62,6 +68,8 @@ class _Running:
     """The time of the last report that was passed on."""
     failures: int = 0
     restart_at: float = 0.0
+    given_up: str = ""
+    """Why it is not restarted any more; empty while it runs, or will be restarted."""
 
 
 class ContinuousRun:
@@ -83,27 +91,42 @@ class ContinuousRun:
         """Materialized views, and the temporary views that they may read."""
         self._refresher = _Refresher(spark)
         self._refresh_at = 0.0
-        self._given_up = ""
 
     @property
     def given_up(self) -> str:
-        """The flow that failed too often, and why: the run should end. Empty if none did."""
-        return self._given_up
+        """The flows that failed too often, and why. Empty if none did."""
+        return "; ".join(one.given_up for one in self._flows if one.given_up)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run should end: a flow was given up, with ``keep_going`` all of them."""
+        given_up = [bool(one.given_up) for one in self._flows]
+        return all(given_up) if self._options.keep_going else any(given_up)
 
     def start(self) -> None:
         """Load the project, create its tables, start every flow; raises its errors."""
         use_database(self._spark, self._project)
+        selection = self._options.selection
         with mistakes_named(self._project.root):
-            graph = read_graph(self._spark, self._project)
+            graph = read_graph(self._spark, self._project, selection.continues)
+            selection.check(graph.targets)
+            for flow in graph.flows:
+                if selection.empties(flow.target):
+                    _empty(self._spark, self._project, graph.targets[flow.target], flow)
             _make_targets(self._spark, self._project, graph)
         for flow in graph.flows:
             target = graph.targets[flow.target]
+            if target.kind is not Kind.TEMPORARY and not selection.includes(target.name):
+                continue
             if target.kind in {Kind.VIEW, Kind.TEMPORARY}:
                 self._views.append((target, flow))
             else:
                 self._flows.append(_Running(flow, target))
         if not self._flows:
-            raise PipelineRefused("no flow writes to a streaming table or a sink: nothing to run")
+            raise PipelineRefused(
+                "no flow writes to a streaming table or a sink"
+                f"{' of --refresh and --full-refresh' if selection else ''}: nothing to run"
+            )
         for running in self._flows:
             self._start(running)
             if running.query is not None:
@@ -174,7 +197,7 @@ class ContinuousRun:
     def _follow(self, running: _Running, *, stopping: bool = False) -> None:
         query = running.query
         if query is None:
-            if not stopping and time.monotonic() >= running.restart_at and not self._given_up:
+            if not (stopping or running.given_up) and time.monotonic() >= running.restart_at:
                 self._restart(running)
             return
         for report in _reports(query, running.seen):
@@ -202,7 +225,7 @@ class ContinuousRun:
             how = f"after {running.failures} failures without progress in between"
             if hopeless:
                 how = "before it read a row"
-            self._given_up = f"flow {running.plan.name!r} was stopped {how}: {error}"
+            running.given_up = f"flow {running.plan.name!r} was stopped {how}: {error}"
             self._report(FlowFailed(flow=running.plan.name, error=error))
             return
         wait = min(RESTART_FIRST_S * 2 ** (running.failures - 1), RESTART_LONGEST_S)
@@ -258,13 +281,29 @@ class _Refresher:
 
 def checkpoint_of(project: Project, target: Target, flow: str) -> str:
     """Return the newest checkpoint of a flow, where Spark's own runner keeps it."""
-    place = project.checkpoints
-    if target.kind is Kind.SINK:
-        place = place / target.name / flow
-    else:
-        place = place.joinpath(*full_name(project, target.name), flow.rpartition(".")[2])
+    place = _checkpoints_of(project, target, flow)
     # A full refresh creates another one, with the next number.
     return (place / str(newest_number(place) or 0)).as_uri()
+
+
+def _checkpoints_of(project: Project, target: Target, flow: str) -> Path:
+    if target.kind is Kind.SINK:
+        return project.checkpoints / target.name / flow
+    return project.checkpoints.joinpath(*full_name(project, target.name), flow.rpartition(".")[2])
+
+
+def _empty(spark: "SparkSession", project: Project, target: Target, flow: FlowPlan) -> None:
+    """Let a flow start over: a new checkpoint, an empty table. The rows of a sink stay."""
+    if target.kind in {Kind.VIEW, Kind.TEMPORARY}:
+        return  # computed as a whole anyway
+    place = _checkpoints_of(project, target, flow.name)
+    newest = newest_number(place)
+    if newest is not None:
+        # Before the table: with the old checkpoint, an empty table would stay without the rows
+        # that the checkpoint has; with the new one, a table with rows is refused.
+        (place / str(newest + 1)).mkdir()
+    if target.kind is Kind.TABLE:
+        remove_table(spark, project, target)
 
 
 def _make_targets(spark: "SparkSession", project: Project, graph: Graph) -> None:

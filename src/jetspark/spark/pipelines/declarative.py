@@ -8,14 +8,15 @@ import io
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jetspark.spark.pipelines.errors import mistakes_named, one_line, one_line_of
-from jetspark.spark.pipelines.file_tables import FileTables, short_name
+from jetspark.spark.pipelines.file_tables import FileTables
 from jetspark.spark.pipelines.project import PipelineRefused, Project, check_packages
+from jetspark.spark.pipelines.selection import EVERYTHING, Selection
 from jetspark.spark.pipelines.settings import prepare_workers
 from jetspark.spark.session import jvm_has_ended, session
 
@@ -37,9 +38,7 @@ def run_declarative(
     say: Callable[[str], None],
     started: Callable[[], None] = lambda: None,
     dry: bool = False,
-    full_refresh: Sequence[str] = (),
-    full_refresh_all: bool = False,
-    refresh: Sequence[str] = (),
+    selection: Selection = EVERYTHING,
 ) -> None:
     """Run the project once; ``say`` gets a line for each event of the runner.
 
@@ -49,14 +48,7 @@ def run_declarative(
     prepare_workers(os.environ)
     from pyspark.pipelines import cli
 
-    emptied = {short_name(project, name).lower() for name in full_refresh}
-    chosen = {short_name(project, name).lower() for name in refresh} | emptied
-
-    def continues(table: str) -> bool:
-        left_out = bool(chosen) and table not in chosen
-        return not full_refresh_all and table not in emptied and not left_out
-
-    tables = FileTables(project, continues)
+    tables = FileTables(project, selection.continues)
     messages = Messages(say)
     with _same_environment(), redirect_stdout(messages), _watched(tables, settings):
         _start_session(project, settings, master)
@@ -65,9 +57,9 @@ def run_declarative(
         with mistakes_named(project.root), messages.causes_named():
             cli.run(
                 spec_path=project.spec,
-                full_refresh=list(full_refresh),
-                full_refresh_all=full_refresh_all,
-                refresh=list(refresh),
+                full_refresh=list(selection.full_refresh),
+                full_refresh_all=selection.full_refresh_all,
+                refresh=list(selection.refresh),
                 dry=dry,
             )
 

@@ -95,8 +95,10 @@ class Graph:
             files.add_flow(flow.name, flow.target)
 
 
-def read_graph(spark: "SparkSession", project: Project) -> Graph:
-    """Load the files of a project."""
+def read_graph(
+    spark: "SparkSession", project: Project, continues: Callable[[str], bool] = lambda _: True
+) -> Graph:
+    """Load the files of a project; ``continues`` is that of ``FileTables``."""
     graph = Graph()
     registry = _Registry(spark, graph)
     with _inside(project.root), graph_element_registration_context(registry):
@@ -106,7 +108,7 @@ def read_graph(spark: "SparkSession", project: Project) -> Graph:
                 registry.register_sql(path.read_text(encoding="utf-8"), place)
             else:
                 _run_file(spark, path)
-    graph.check(FileTables(project))
+    graph.check(FileTables(project, continues))
     return graph
 
 

@@ -27,6 +27,12 @@ class FlowProgress(msgspec.Struct, frozen=True, kw_only=True, tag="progress", ta
     observed: dict[str, dict[str, Any]] = {}
     """The metrics of each observation (``observe``, ``observed``, ``expect``), by its name."""
 
+    @property
+    def violations(self) -> int:
+        """Rows that violate an expectation of ``expect``; other observations have other names."""
+        found = [counts.get("violating") for counts in self.observed.values()]
+        return sum(count for count in found if isinstance(count, int))
+
 
 class FlowStarted(msgspec.Struct, frozen=True, kw_only=True, tag="started", tag_field="event"):
     """A flow started, from its checkpoint or from the beginning."""

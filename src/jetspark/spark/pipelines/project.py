@@ -25,6 +25,7 @@ WAREHOUSE_FOLDER: Final = "warehouse"
 SERVERS_SETTING: Final = "spark.jetspark.servers"
 LEDGER_SETTING: Final = "spark.jetspark.ledger"
 
+_RESOURCE_FIELDS: Final = ("streams", "buckets", "ledger", "progress")
 _SPEC_FIELDS: Final = ("name", "storage", "catalog", "database", "schema", "configuration")
 
 
@@ -62,6 +63,8 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
     buckets: tuple[BucketSettings, ...] = ()
     ledger: str = ""
     """The bucket of the exactly-once ledger (docs/spark.md), one of ``buckets``."""
+    progress: str = ""
+    """The bucket in which a continuous run reports the state of its flows, one of ``buckets``."""
     asked: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """For each ``stream NAME`` and ``bucket NAME``: the settings in the file."""
 
@@ -160,20 +163,24 @@ def load_resources(path: Path) -> Resources:
         return Resources()
     content = _mapping(path)
     for field in content:
-        if field not in {"streams", "buckets", "ledger"}:
-            raise _wrong(path, f"unknown field {field!r} (expected streams, buckets, ledger)")
+        if field not in _RESOURCE_FIELDS:
+            known = ", ".join(_RESOURCE_FIELDS)
+            raise _wrong(path, f"unknown field {field!r} (expected {known})")
     resources = Resources(
         streams=tuple(_named(path, content, "streams", "name", StreamConfig)),
         buckets=tuple(_named(path, content, "buckets", "bucket", BucketSettings)),
         ledger=_text(path, content, "ledger", ""),
+        progress=_text(path, content, "progress", ""),
         asked={
             f"{field.removesuffix('s')} {name}": tuple(settings or ())
             for field in ("streams", "buckets")
             for name, settings in (content.get(field) or {}).items()
         },
     )
-    if resources.ledger and resources.ledger not in {one.bucket for one in resources.buckets}:
-        raise _wrong(path, f"'ledger' names {resources.ledger!r}, which is not among the buckets")
+    buckets = {one.bucket for one in resources.buckets}
+    for field, name in (("ledger", resources.ledger), ("progress", resources.progress)):
+        if name and name not in buckets:
+            raise _wrong(path, f"{field!r} names {name!r}, which is not among the buckets")
     return resources
 
 

@@ -7,7 +7,7 @@ A checkpoint has a file for each planned micro-batch (``offsets``) and for each 
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,6 +18,9 @@ from jetspark.spark.pipelines.progress import offsets_of
 from jetspark.spark.pipelines.project import Project
 from jetspark.spark.stream.sink.ledger import read_entry
 from jetspark.spark.stream.view import StreamView, view_of
+
+# The throughput is that of the last micro-batches: an average over a day says little.
+RECENT_EPOCHS: Final = 10
 
 
 class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +53,10 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     query: str
     planned_epoch: int | None
     committed_epoch: int | None
+    committed_ms: int | None = None
+    """When the last epoch was committed, in milliseconds since 1970."""
+    messages_per_second: float | None = None
+    """Messages read by the last committed epochs per second of their duration; None: unknown."""
     sources: tuple[SourceStatus, ...] = ()
     ledger: LedgerStatus | None = None
 
@@ -113,13 +120,61 @@ def _flow_state(project: Project, folder: Path, query: str) -> FlowStatus:
         query=query,
         planned_epoch=planned,
         committed_epoch=committed,
+        committed_ms=_committed_ms(folder, committed) if committed is not None else None,
+        messages_per_second=_throughput(folder, committed) if committed is not None else None,
         sources=tuple(sources),
     )
 
 
+def _committed_ms(folder: Path, epoch: int) -> int | None:
+    """Return when an epoch was committed; None if its file was removed meanwhile."""
+    try:
+        return (folder / "commits" / str(epoch)).stat().st_mtime_ns // 1_000_000
+    except FileNotFoundError:
+        return None
+
+
+def _throughput(folder: Path, committed: int) -> float | None:
+    """Return the messages per second of the last epochs: from their offsets and times.
+
+    The file of an epoch's offsets has the time when it was planned; that of its commit was written
+    at its end.
+    """
+    messages, milliseconds = 0, 0
+    newer = _next_seqs(folder, committed)
+    for epoch in range(committed, max(0, committed - RECENT_EPOCHS), -1):
+        older = _next_seqs(folder, epoch - 1)
+        begun, ended = _planned_ms(folder, epoch), _committed_ms(folder, epoch)
+        if not newer or not older or begun is None or ended is None:
+            break
+        # A stream that was created again starts over.
+        messages += sum(max(0, seq - older.get(stream, 1)) for stream, seq in newer.items())
+        milliseconds += max(1, ended - begun)
+        newer = older
+    return 1000 * messages / milliseconds if messages else None
+
+
+def _next_seqs(folder: Path, epoch: int) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for offset in _offsets(folder / "offsets" / str(epoch)):
+        found |= offsets_of(offset)
+    return found
+
+
+def _planned_ms(folder: Path, epoch: int) -> int | None:
+    try:
+        metadata = json.loads(_lines(folder / "offsets" / str(epoch))[1])
+        return int(metadata["batchTimestampMs"])
+    except (IndexError, ValueError, KeyError):
+        return None
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
 def _offsets(path: Path) -> Iterator[Any]:
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    for line in lines[2:]:
+    for line in _lines(path)[2:]:
         try:
             yield json.loads(line)
         except ValueError:  # "-" is a source without data yet

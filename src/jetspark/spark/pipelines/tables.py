@@ -47,8 +47,17 @@ def ensure_table(
     raise PipelineRefused(
         f"table {target.name!r} has the columns {there.simpleString()}, but its flow returns "
         f"{schema.simpleString()}: run the project without --continuous, which changes tables, or "
-        "remove the table's folder and its checkpoint to start again"
+        f"start it again with --full-refresh {target.name}"
     )
+
+
+def remove_table(spark: "SparkSession", project: Project, target: Target) -> None:
+    """Remove a table and its rows, whether the catalog knows it or only its files exist."""
+    if spark.catalog.tableExists(target.name):
+        _drop(spark, target)
+    place = place_of(project, target.name)
+    if place.exists():
+        shutil.rmtree(place)
 
 
 def refresh(spark: "SparkSession", target: Target, rows: "DataFrame") -> None:

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 )
 
 from jetspark.client.jetstream.message_columns import Column, MessageColumns
-from jetspark.errors import Error
+from jetspark.errors import InvalidSchema
 from jetspark.headers.block import decode_headers
 from jetspark.spark.stream.options import FORMAT_NAME, HeaderMode
 
@@ -59,10 +59,6 @@ _READ_FOR: Final[Mapping[str, Column]] = {
     "size": "data",
     "headers": "headers",
 }
-
-
-class InvalidSchema(Error, ValueError):
-    """A schema that does not match a stream; the text lists all errors."""
 
 
 def default_schema(headers: HeaderMode) -> StructType:

@@ -15,11 +15,11 @@ import fastavro
 import fastavro.schema
 import pyarrow as pa
 
+from jetspark.errors import InvalidSchema, PayloadMismatch
 from jetspark.spark.payloads.avro import schema_text, single_object_head, spark_schema
 from jetspark.spark.payloads.batch import BatchDecoder
 from jetspark.spark.payloads.encode import avro_records
-from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat, PayloadMismatch
-from jetspark.spark.stream.schema import InvalidSchema
+from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat
 
 
 def record(*fields: Any, name: str = "R") -> dict[str, Any]:

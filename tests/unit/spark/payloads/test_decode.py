@@ -42,16 +42,16 @@ from pyspark.sql.types import (
 )
 
 import jetspark.spark
+from jetspark.errors import InvalidSchema, PayloadMismatch
+from jetspark.schemas.shapes import check_shape
 from jetspark.spark.payloads.batch import BatchDecoder
 from jetspark.spark.payloads.plan import (
     DecodePlan,
     PayloadFormat,
-    PayloadMismatch,
     check_columns,
     parse_schema,
 )
-from jetspark.spark.payloads.shape import check_shape
-from jetspark.spark.stream.schema import InvalidSchema
+from jetspark.spark.payloads.spark_types import record_of
 
 JSON, MSGPACK = PayloadFormat.JSON, PayloadFormat.MSGPACK
 
@@ -340,7 +340,7 @@ def test_no_rows_at_all() -> None:
 def test_a_schema_that_cannot_be_decoded_into_is_refused(schema: StructType, problem: str) -> None:
     def check() -> None:
         check_columns(schema, "_rescued")
-        check_shape(schema)
+        check_shape(record_of(schema))
 
     with pytest.raises(InvalidSchema, match=problem):
         check()

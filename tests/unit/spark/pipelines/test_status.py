@@ -1,6 +1,7 @@
-"""`jetspark pipeline status` (issue 8): from checkpoints as Spark writes them, and the server."""
+"""`jetspark pipeline status`: from checkpoints as Spark writes them, and the server."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,27 @@ def test_the_newest_checkpoint_of_a_flow_counts(project: Project) -> None:
     assert (orders.planned_epoch, orders.committed_epoch) == (2, 1)
     assert [(source.stream, source.next_seq) for source in orders.sources] == [("ORDERS", 9)]
     assert (alerts.flow, alerts.target, alerts.sources) == ("publish", "alerts", ())
+
+
+def test_the_throughput_is_that_of_the_last_micro_batches(project: Project) -> None:
+    folder = project.checkpoints / "a/b/0"
+    for part in ("offsets", "commits"):
+        (folder / part).mkdir(parents=True)
+    (folder / "metadata").write_text('{"id": "q"}')
+    for epoch in range(21):
+        # A thousand messages in half a second; the first ten epochs took an hour each.
+        begun = 1_000_000 + 1000 * epoch
+        metadata = json.dumps({"batchTimestampMs": begun})
+        offset = json.dumps(place_of("ORDERS", 1000 * epoch + 1, ""))
+        (folder / f"offsets/{epoch}").write_text(f"v1\n{metadata}\n{offset}")
+        (folder / f"commits/{epoch}").write_text("v1\n{}")
+        ended = begun / 1000 + (0.5 if epoch > 10 else 3600)
+        os.utime(folder / f"commits/{epoch}", (ended, ended))
+
+    (state,) = flow_states(project)
+
+    assert state.messages_per_second == pytest.approx(2000)
+    assert state.committed_ms == 1_020_500
 
 
 def test_a_table_named_state_is_shown(project: Project) -> None:

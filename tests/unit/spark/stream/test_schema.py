@@ -21,10 +21,10 @@ from pyspark.sql.types import (
 )
 
 from jetspark.client.jetstream.message_columns import MessageColumns
+from jetspark.errors import InvalidSchema
 from jetspark.spark.stream.options import HeaderMode
 from jetspark.spark.stream.schema import (
     BatchEncoder,
-    InvalidSchema,
     check_schema,
     columns_to_read,
     default_schema,

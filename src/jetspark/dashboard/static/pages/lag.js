@@ -87,14 +87,27 @@ function remoteCard(remotes) {
     { title: "Address", cell: (row) => row.url ?? row.address ?? "" }, { title: "Problem", cell: (row) => row.error ?? "" }], remotes);
 }
 
+const STATES = { running: "good", restarting: "warn", failed: "bad" };
+
+function flowTable(flows) {
+  return table("Flows of pipelines", [
+    { title: "Flow", cell: (row) => [h("span", { class: "strong" }, row.flow), " ", h("span", { class: "muted" }, row.project)], wide: true },
+    { title: "State", cell: (row) => [badge(row.state, STATES[row.state] ?? ""), row.error && row.state !== "running" && h("div", { class: "bad wrap" }, row.error)] },
+    { title: "Lag", cell: (row) => (row.lag === null ? "" : count(row.lag)), number: true }, { title: "Rows per second", cell: (row) => count(Math.round(row.rows_per_second)), number: true },
+    { title: "Rows", cell: (row) => count(row.rows), number: true }, { title: "Violations", cell: (row) => count(row.violations), number: true },
+    { title: "Failures", cell: (row) => count(row.failures), number: true }, { title: "Epoch", cell: (row) => (row.epoch === null ? "" : count(row.epoch)), number: true },
+    { title: "Reported", cell: (row) => ago(row.time) },
+  ], flows);
+}
+
 export async function pipelines(context) {
   const place = h("div", {});
   repeated(context, place, () => get(`pipelines${query({ bucket: context.query.get("bucket") ?? "" })}`), (found) => {
-    if (!found.rows.length) {
-      return empty("No Spark query reports here", "An exactly-once sink records its epochs in a ledger bucket:",
+    if (!found.rows.length && !found.flows.length) {
+      return empty("No Spark query reports here", "An exactly-once sink records its epochs in a ledger bucket, a pipeline its flows in the bucket that jetspark.yml names as progress:",
         h("pre", { class: "payload" }, h("code", {}, 'df.writeStream.format("jetstream")\n  .option("ledgerBucket", "spark_ledger")')));
     }
-    return [table("Spark queries", [
+    return [found.flows.length > 0 && flowTable(found.flows), found.rows.length > 0 && table("Spark queries", [
       { title: "Query", cell: (row) => h("span", { class: "mono wrap" }, row.query || row.key), wide: true }, { title: "Writes to", cell: (row) => (row.stream ? h("a", { href: streamHref(row.stream) }, row.stream) : "") },
       { title: "Committed epoch", cell: (row) => count(row.epoch), number: true }, { title: "Up to sequence", cell: (row) => count(row.last_seq), number: true },
       { title: "State", cell: (row) => (row.running === null ? badge("committed", "good") : badge(`epoch ${row.running} is written, run ${row.runs}`, "warn")) },

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import DataType, StructType
 
 from jetspark.client.jetstream.message_columns import MessageColumns
-from jetspark.errors import Error
+from jetspark.errors import Error, InvalidSchema
 from jetspark.headers.block import (
     append_lines,
     encode_headers,
@@ -20,7 +20,6 @@ from jetspark.headers.block import (
 )
 from jetspark.spark.option_reader import shortened
 from jetspark.spark.stream.options import FORMAT_NAME
-from jetspark.spark.stream.schema import InvalidSchema
 from jetspark.subjects.tokens import is_valid_literal
 from jetspark.units import format_rfc3339, parse_duration
 

@@ -8,9 +8,9 @@ from pyspark.sql.types import ArrayType, MapType, StringType, StructType
 
 from jetspark import StreamConfig, StreamOptions, StreamSource
 from jetspark.api.enums import PersistMode, Retention
+from jetspark.errors import InvalidSchema
 from jetspark.spark.connection_settings import Connection
 from jetspark.spark.option_reader import InvalidOptions
-from jetspark.spark.stream.schema import InvalidSchema
 from jetspark.spark.stream.sink.options import (
     Delivery,
     IdSource,

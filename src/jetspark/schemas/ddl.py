@@ -1,4 +1,6 @@
-"""A parser for DDL schemas: Spark's own needs the JVM, which pipelines forbid.
+"""A parser for DDL schemas, for clients without Spark too.
+
+Spark's own needs the JVM, which pipelines forbid.
 
 In the query functions of a declarative pipeline every request to the server is refused
 (ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION). It parses the types that a payload can be decoded
@@ -8,33 +10,32 @@ into; names in backticks, ``NOT NULL`` and ``COMMENT`` as in Spark.
 import re
 from typing import Final, NoReturn
 
-from pyspark.sql import types
+from jetspark.errors import InvalidSchema
+from jetspark.schemas.types import Field, ListType, MapType, RecordType, Scalar, Type
 
-from jetspark.spark.stream.schema import InvalidSchema
-
-_TYPES: Final[dict[str, types.DataType]] = {
-    "boolean": types.BooleanType(),
-    "tinyint": types.ByteType(),
-    "byte": types.ByteType(),
-    "smallint": types.ShortType(),
-    "short": types.ShortType(),
-    "int": types.IntegerType(),
-    "integer": types.IntegerType(),
-    "bigint": types.LongType(),
-    "long": types.LongType(),
-    "float": types.FloatType(),
-    "real": types.FloatType(),
-    "double": types.DoubleType(),
-    "string": types.StringType(),
-    "binary": types.BinaryType(),
-    "date": types.DateType(),
-    "timestamp": types.TimestampType(),
-    "timestamp_ltz": types.TimestampType(),
-    "timestamp_ntz": types.TimestampNTZType(),
+_TYPES: Final[dict[str, Scalar]] = {
+    "boolean": Scalar("boolean"),
+    "tinyint": Scalar("tinyint"),
+    "byte": Scalar("tinyint"),
+    "smallint": Scalar("smallint"),
+    "short": Scalar("smallint"),
+    "int": Scalar("int"),
+    "integer": Scalar("int"),
+    "bigint": Scalar("bigint"),
+    "long": Scalar("bigint"),
+    "float": Scalar("float"),
+    "real": Scalar("float"),
+    "double": Scalar("double"),
+    "string": Scalar("string"),
+    "binary": Scalar("binary"),
+    "date": Scalar("date"),
+    "timestamp": Scalar("timestamp"),
+    "timestamp_ltz": Scalar("timestamp"),
+    "timestamp_ntz": Scalar("timestamp_ntz"),
     # Spark's default for a decimal without numbers.
-    "decimal": types.DecimalType(10, 0),
-    "dec": types.DecimalType(10, 0),
-    "numeric": types.DecimalType(10, 0),
+    "decimal": Scalar("decimal", 10, 0),
+    "dec": Scalar("decimal", 10, 0),
+    "numeric": Scalar("decimal", 10, 0),
 }
 _DECIMALS: Final = ("decimal", "dec", "numeric")
 _TOKEN: Final = re.compile(
@@ -45,20 +46,20 @@ _PRECISION_MAX: Final = 38
 _DEPTH_MAX: Final = 50
 
 
-def parse_ddl(text: str) -> types.StructType:
+def parse_ddl(text: str) -> RecordType:
     """Return the columns of DDL such as ``id long NOT NULL, tags array<string>``."""
     parser = _Parser(text)
     # ``struct<...>`` around the columns is equivalent, unless it is a column name.
     if parser.word == "struct" and parser.mark_follows("<"):
         kind = parser.type(0)
         parser.expect_end()
-        assert isinstance(kind, types.StructType)
+        assert isinstance(kind, RecordType)
         return kind
     fields = [parser.field(0)]
     while parser.take(","):
         fields.append(parser.field(0))
     parser.expect_end()
-    return types.StructType(fields)
+    return RecordType(tuple(fields))
 
 
 class _Parser:
@@ -94,7 +95,7 @@ class _Parser:
         if self.kind != "end":
             self._refuse("expected ',' or the end")
 
-    def field(self, depth: int) -> types.StructField:
+    def field(self, depth: int) -> Field:
         """Parse a column: name, type, NOT NULL, COMMENT."""
         if self.kind == "word":
             name = self._value
@@ -117,9 +118,9 @@ class _Parser:
             if self.kind != "text":
                 self._refuse("expected a quoted string after COMMENT")
             self._advance()
-        return types.StructField(name, kind, nullable)
+        return Field(name, kind, nullable)
 
-    def type(self, depth: int) -> types.DataType:
+    def type(self, depth: int) -> Type:
         """Parse a type."""
         if depth > _DEPTH_MAX:
             self._refuse(f"types may be nested at most {_DEPTH_MAX} levels deep")
@@ -130,7 +131,7 @@ class _Parser:
         if name in {"char", "character", "varchar"}:
             self._advance()
             (length,) = self._numbers(1)
-            return types.VarcharType(length) if name == "varchar" else types.CharType(length)
+            return Scalar("varchar" if name == "varchar" else "char", length=length)
         if name not in _TYPES:
             self._refuse("expected a type supported for payloads")
         self._advance()
@@ -139,22 +140,22 @@ class _Parser:
             scale = rest[0] if rest else 0
             if not scale <= precision <= _PRECISION_MAX:
                 self._refuse(f"decimal({precision},{scale}) exceeds 38 digits, with its scale")
-            return types.DecimalType(precision, scale)
+            return Scalar("decimal", precision, scale)
         return _TYPES[name]
 
-    def _nested(self, name: str, depth: int) -> types.DataType:
+    def _nested(self, name: str, depth: int) -> Type:
         self._expect("<")
         if name == "array":
-            kind: types.DataType = types.ArrayType(self.type(depth))
+            kind: Type = ListType(self.type(depth))
         elif name == "map":
             key = self.type(depth)
             self._expect(",")
-            kind = types.MapType(key, self.type(depth))
+            kind = MapType(key, self.type(depth))
         else:
             fields = [self.field(depth)]
             while self.take(","):
                 fields.append(self.field(depth))
-            kind = types.StructType(fields)
+            kind = RecordType(tuple(fields))
         self._expect(">")
         return kind
 

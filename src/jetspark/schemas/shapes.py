@@ -1,4 +1,4 @@
-"""Converts a Spark schema to types for msgspec: one C call per payload.
+"""Converts a schema to types for msgspec: one C call per payload.
 
 msgspec checks types, ranges and required fields while it decodes; a refused payload is decoded
 again field by field (``rows``), with the same types and therefore the same rules.
@@ -10,32 +10,27 @@ from decimal import Decimal
 from typing import Annotated, Any, Final
 
 import msgspec
-from pyspark.sql import types
 
-from jetspark.spark.stream.schema import InvalidSchema
+from jetspark.errors import InvalidSchema
+from jetspark.schemas.types import BITS, Field, ListType, MapType, RecordType, Scalar, Type
 
-_BITS: Final[dict[type[types.DataType], int]] = {
-    types.ByteType: 8,
-    types.ShortType: 16,
-    types.IntegerType: 32,
-    types.LongType: 64,
-}
 # Field names that msgspec cannot match.
 _UNNAMEABLE: Final = re.compile('["\\\\\x00-\x1f]')
 FLOAT_MAX: Final = 3.4028234663852886e38
-_SIMPLE: Final[dict[type[types.DataType], Any]] = {
-    types.BooleanType: bool,
-    types.DoubleType: float,
+_SIMPLE: Final[dict[str, Any]] = {
+    "boolean": bool,
+    "double": float,
     # Its bounds are checked when the column is built (``columns``): here they would also refuse
     # NaN and the infinities, which msgpack has.
-    types.FloatType: float,
-    types.StringType: str,
+    "float": float,
+    "string": str,
     # In JSON: base64.
-    types.BinaryType: bytes,
-    types.DecimalType: Decimal,
-    types.DateType: dt.date,
-    types.TimestampNTZType: Annotated[dt.datetime, msgspec.Meta(tz=False)],
+    "binary": bytes,
+    "decimal": Decimal,
+    "date": dt.date,
+    "timestamp_ntz": Annotated[dt.datetime, msgspec.Meta(tz=False)],
 }
+_KEYS: Final = ("string", "char", "varchar", *BITS)
 
 
 class Shapes:
@@ -46,13 +41,13 @@ class Shapes:
         self._forbid_extra = forbid_extra
         self.problems: list[str] = []
 
-    def of_field(self, field: types.StructField, path: str) -> Any:
+    def of_field(self, field: Field, path: str) -> Any:
         """Return the type of a field; a nullable one may also be missing."""
-        kind = self.of(field.dataType, path)
+        kind = self.of(field.type, path)
         return kind | None if field.nullable else kind
 
     def of_struct(
-        self, schema: types.StructType, path: str, *, raw: frozenset[int] = frozenset()
+        self, schema: RecordType, path: str, *, raw: frozenset[int] = frozenset()
     ) -> Any:
         """Return a struct whose attributes are ``f0``, ``f1``... so that any field name works.
 
@@ -83,42 +78,40 @@ class Shapes:
             forbid_unknown_fields=self._forbid_extra,
         )
 
-    def of(self, kind: types.DataType, path: str) -> Any:
+    def of(self, kind: Type, path: str) -> Any:
         """Return the type for non-null values of ``kind``."""
-        for integer, bits in _BITS.items():
-            if isinstance(kind, integer):
-                limit = 2 ** (bits - 1)
-                return Annotated[int, msgspec.Meta(ge=-limit, le=limit - 1)]
         match kind:
-            case types.TimestampType():
-                return self._timestamp
-            case types.CharType() | types.VarcharType():
-                return Annotated[str, msgspec.Meta(max_length=kind.length)]
-            case types.StructType() if kind.fields:
+            case RecordType() if kind.fields:
                 return self.of_struct(kind, path)
-            case types.ArrayType():
-                element = self.of(kind.elementType, f"{path}[]")
-                return list[element | None] if kind.containsNull else list[element]  # type: ignore[valid-type]
-            case types.MapType():
+            case ListType():
+                element = self.of(kind.element, f"{path}[]")
+                return list[element | None] if kind.nullable else list[element]  # type: ignore[valid-type]
+            case MapType():
                 return self._of_map(kind, path)
-        if type(kind) in _SIMPLE:
-            return _SIMPLE[type(kind)]
-        self.problems.append(f"{path} is {kind.simpleString()}, not supported for payloads")
+            case Scalar("timestamp"):
+                return self._timestamp
+            case Scalar("char" | "varchar"):
+                return Annotated[str, msgspec.Meta(max_length=kind.length)]
+            case Scalar(name) if name in BITS:
+                limit = 2 ** (BITS[name] - 1)
+                return Annotated[int, msgspec.Meta(ge=-limit, le=limit - 1)]
+            case Scalar(name) if name in _SIMPLE:
+                return _SIMPLE[name]
+        self.problems.append(f"{path} is {kind}, not supported for payloads")
         return Any
 
-    def _of_map(self, kind: types.MapType, path: str) -> Any:
-        if not isinstance(kind.keyType, (types.StringType, *_BITS)):
+    def _of_map(self, kind: MapType, path: str) -> Any:
+        if not (isinstance(kind.key, Scalar) and kind.key.name in _KEYS):
             self.problems.append(
-                f"{path} has keys of type {kind.keyType.simpleString()}: "
-                "expected string or an integer type"
+                f"{path} has keys of type {kind.key}: expected string or an integer type"
             )
             return Any
-        key = self.of(kind.keyType, f"{path}.key")
-        value = self.of(kind.valueType, f"{path}.value")
-        return dict[key, value | None] if kind.valueContainsNull else dict[key, value]  # type: ignore[valid-type]
+        key = self.of(kind.key, f"{path}.key")
+        value = self.of(kind.value, f"{path}.value")
+        return dict[key, value | None] if kind.nullable else dict[key, value]  # type: ignore[valid-type]
 
 
-def check_shape(schema: types.StructType) -> None:
+def check_shape(schema: RecordType) -> None:
     """Raise ``InvalidSchema`` with all unsupported columns."""
     shapes = Shapes(epoch=False, forbid_extra=False)
     shapes.of_struct(schema, "")

@@ -1,0 +1,125 @@
+"""The state of each flow of a continuous run in a bucket, where the dashboard shows it."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from jetspark.errors import Error
+from jetspark.spark.pipelines.progress import (
+    Event,
+    FlowFailed,
+    FlowProgress,
+    FlowStarted,
+    RunStopped,
+)
+
+if TYPE_CHECKING:
+    from jetspark import sync
+
+# Progress comes several times a second, which is more than a page shows.
+EVERY_S: Final = 2.0
+# A server that is away must not hold up the flows for longer.
+_TIMEOUT_S: Final = 1.0
+
+
+class FlowReport(msgspec.Struct, kw_only=True):
+    """What is known about a flow; the dashboard recognises it by its first three fields."""
+
+    project: str
+    flow: str
+    state: str
+    """``running``, ``restarting``, ``failed`` or ``stopped``."""
+    target: str = ""
+    query: str = ""
+    epoch: int | None = None
+    rows: int = 0
+    """Rows of this run."""
+    rows_per_second: float = 0.0
+    """Of the last micro-batch with rows."""
+    batch_seconds: float = 0.0
+    lag: int | None = None
+    violations: int = 0
+    """Rows of this run that violate an expectation."""
+    failures: int = 0
+    error: str = ""
+    time: str = ""
+
+
+class FlowReports:
+    """Writes a report per flow, one key each: ``PROJECT.FLOW``."""
+
+    def __init__(
+        self,
+        project: str,
+        bucket: "sync.KeyValue",
+        say: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._project = project
+        self._bucket = bucket
+        self._say = say
+        self._clock = clock
+        self._reports: dict[str, FlowReport] = {}
+        self._written: dict[str, float] = {}
+        self._problem = ""
+
+    def take(self, event: Event) -> None:
+        """Note an event; a changed state is written at once."""
+        match event:
+            case FlowStarted():
+                report = self._of(event.flow)
+                report.target, report.query, report.state = event.target, event.query, "running"
+                self._write(report)
+            case FlowFailed():
+                report = self._of(event.flow)
+                report.state = "failed" if event.restart_seconds is None else "restarting"
+                report.error = event.error
+                report.failures += 1
+                self._write(report)
+            case FlowProgress():
+                report = self._of(event.flow)
+                self._count(report, event)
+                if self._clock() - self._written.get(event.flow, -EVERY_S) >= EVERY_S:
+                    self._write(report)
+            case RunStopped():
+                for report in self._reports.values():
+                    report.state = "failed" if report.state == "failed" else "stopped"
+                    self._write(report)
+
+    def _of(self, flow: str) -> FlowReport:
+        empty = FlowReport(project=self._project, flow=flow, state="running")
+        return self._reports.setdefault(flow, empty)
+
+    def _count(self, report: FlowReport, event: FlowProgress) -> None:
+        report.epoch = event.epoch
+        if event.lag is not None:
+            report.lag = event.lag
+        if event.rows:
+            report.rows += event.rows
+            report.rows_per_second = event.rows_per_second
+            report.batch_seconds = event.batch_seconds
+        report.violations += event.violations
+
+    def _write(self, report: FlowReport) -> None:
+        """Write it; a server that does not answer is no reason to end the run."""
+        report.time = datetime.now(UTC).isoformat()
+        self._written[report.flow] = self._clock()
+        key = f"{_token(self._project)}.{_token(report.flow)}"
+        try:
+            self._bucket.put(key, msgspec.json.encode(report), timeout=_TIMEOUT_S)
+        except Error as error:
+            if str(error) != self._problem:
+                self._say(f"The state of {report.flow} was not reported: {error}")
+            self._problem = str(error)
+        else:
+            self._problem = ""
+
+
+def _token(name: str) -> str:
+    """Return a name as one token of a key; other characters become underscores."""
+    return "".join(
+        one if one.isascii() and (one.isalnum() or one in "-_") else "_" for one in name
+    )

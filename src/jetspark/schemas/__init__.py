@@ -1,0 +1,1 @@
+"""Schemas of payloads: types, formats, compatibility. No connection, and no Spark."""

@@ -64,6 +64,8 @@ class FlowReports:
         self._clock = clock
         self._reports: dict[str, FlowReport] = {}
         self._written: dict[str, float] = {}
+        self._unwritten: set[str] = set()
+        """The flows with progress since their last report."""
         self._problem = ""
 
     def take(self, event: Event) -> None:
@@ -82,12 +84,18 @@ class FlowReports:
             case FlowProgress():
                 report = self._of(event.flow)
                 self._count(report, event)
-                if self._clock() - self._written.get(event.flow, -EVERY_S) >= EVERY_S:
-                    self._write(report)
+                self._unwritten.add(event.flow)
+                self.step()
             case RunStopped():
                 for report in self._reports.values():
                     report.state = "failed" if report.state == "failed" else "stopped"
                     self._write(report)
+
+    def step(self) -> None:
+        """Write the progress that is due; without this, the last one before a pause is missing."""
+        due = self._clock() - EVERY_S
+        for flow in [one for one in self._unwritten if self._written.get(one, due) <= due]:
+            self._write(self._reports[flow])
 
     def _of(self, flow: str) -> FlowReport:
         empty = FlowReport(project=self._project, flow=flow, state="running")
@@ -107,6 +115,7 @@ class FlowReports:
         """Write it; a server that does not answer is no reason to end the run."""
         report.time = datetime.now(UTC).isoformat()
         self._written[report.flow] = self._clock()
+        self._unwritten.discard(report.flow)
         key = f"{_token(self._project)}.{_token(report.flow)}"
         try:
             self._bucket.put(key, msgspec.json.encode(report), timeout=_TIMEOUT_S)

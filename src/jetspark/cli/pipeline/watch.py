@@ -74,6 +74,7 @@ def run_continuous(
     metrics = Metrics()
 
     takers: list[Callable[[Event], None]] = [metrics.take, show.take]
+    steps: list[Callable[[], None]] = []
 
     def take(event: Event) -> None:
         for one in takers:
@@ -88,7 +89,9 @@ def run_continuous(
         if project.resources.progress:
             jetstream = stack.enter_context(reached.jetstream())
             bucket = jetstream.key_value(project.resources.progress)
-            takers.append(FlowReports(project.name, bucket, show.say).take)
+            reports = FlowReports(project.name, bucket, show.say)
+            takers.append(reports.take)
+            steps.append(reports.step)
         if metrics_port is not None:
             page = _metrics_server(metrics, metrics_port)
             stack.callback(page.close)
@@ -112,10 +115,12 @@ def run_continuous(
             selection=selection,
         )
         run = ContinuousRun(spark, project, options, take)
+        steps.append(run.step)
         run.start()
         with show:
             while not stop.wait(STEP_S) and not run.is_over:
-                run.step()
+                for step in steps:
+                    step()
             run.stop(patience_s=STOP_PATIENCE_S)
     if run.given_up:
         raise PipelineRefused(run.given_up)

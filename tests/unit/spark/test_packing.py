@@ -37,6 +37,7 @@ def test_a_python_without_packages_imports_everything_from_the_archive(tmp_path:
     folder = tmp_path / "environment"
     with tarfile.open(packed.archive) as tar:
         tar.extractall(folder, filter="data")
+    assert [*folder.rglob("__pycache__")] == []  # of another Python, and useless there
     done = subprocess.run(
         [sys.executable, "-S", "-c", IMPORTS, str(folder)],
         capture_output=True,
@@ -48,7 +49,6 @@ def test_a_python_without_packages_imports_everything_from_the_archive(tmp_path:
     assert {"jetspark", "msgspec", "xxhash", "librt"} <= packed.packages.keys()
     assert "click" not in packed.packages  # an extra of jetspark, not needed by a task
     assert f"jetspark=={packed.packages['jetspark']}" in (folder / MARKER).read_text()
-    assert [*folder.rglob("__pycache__")] == []  # of another Python, and useless there
 
 
 def test_a_package_that_is_not_installed_is_named_and_leaves_no_archive(tmp_path: Path) -> None:

@@ -1,15 +1,16 @@
 """The dashboard of a server with 10,000 streams and a bucket of 1,000,000 keys.
 
 Every page must answer within a second, and other clients must not notice: a client that publishes
-and gets one message at a time runs all the while, with and without the pages. Its longest waits
-are those of the machine; compared is what 99 of 100 of its requests stay below.
+and gets one message at a time runs all the while, with and without the pages. Compared is what 99
+of 100 of its requests stay below, and bounded is the longest of them: the time that the server's
+thread was running meanwhile, because the rest of a wait is the machine's.
 """
 
 import asyncio
 import statistics
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from tests.support.dashboards import Answer, Site, ask, embedded
 
@@ -22,6 +23,8 @@ KEYS: Final = 1_000_000
 PAGE_S: Final = 1.0
 # Milliseconds by which the waits of another client may grow: a few turns of the loop.
 WAIT_MS: Final = 30.0
+# Milliseconds that the server's thread may have run during one wait.
+LONGEST_MS: Final = 100.0
 PATHS: Final = (
     "overview",
     "streams?limit=50",
@@ -56,17 +59,38 @@ def run(deadline: float, folder: Path) -> str:
     """Fill a store, then ask for every page until the deadline, at least once each."""
     with embedded(folder) as site:
         asyncio.run(_fill(site.server))
-        alone = asyncio.run(_neighbour(site, with_pages=False))[1]
-        slowest, longest, rounds = asyncio.run(_watched(site, deadline))
-    path, seconds = slowest
+        alone = asyncio.run(_neighbour(site, with_pages=False))
+        seen = asyncio.run(_watched(site, deadline))
+    rounds, worst = len(seen), max((each.longest for each in seen), key=lambda wait: wait.server)
+    path, seconds = max((each.slowest for each in seen), key=lambda item: item[1])
+    p99 = max(each.p99 for each in seen)
     text = (
         f"{STREAMS:,} streams, {KEYS:,} keys: {rounds} rounds of {len(PATHS)} pages, the slowest "
         f"({path}) took {seconds * 1000:.0f} ms; 99 of 100 requests of another client took at "
-        f"most {longest:.1f} ms, {alone:.1f} without the pages"
+        f"most {p99:.1f} ms, {alone.p99:.1f} without the pages; in the longest of its waits the "
+        f"server ran {worst.server:.1f} ms of {worst.whole:.1f} ({worst.path}), without the pages "
+        f"{alone.longest.server:.1f} of {alone.longest.whole:.1f}"
     )
     assert seconds <= PAGE_S, text
-    assert longest <= alone + WAIT_MS, text
+    assert p99 <= alone.p99 + WAIT_MS, text
+    assert worst.server <= LONGEST_MS, text
     return text
+
+
+class Wait(NamedTuple):
+    """A wait in ms, what of it the server's thread ran, and the last page asked for before."""
+
+    whole: float
+    server: float
+    path: str
+
+
+class Seen(NamedTuple):
+    """A round: the slowest page, and the waits of another client."""
+
+    slowest: tuple[str, float]
+    p99: float
+    longest: Wait
 
 
 async def _fill(url: str) -> None:
@@ -94,29 +118,33 @@ async def _fill(url: str) -> None:
         assert (await stream.account_info()).streams == STREAMS
 
 
-async def _watched(site: Site, deadline: float) -> tuple[tuple[str, float], float, int]:
-    rounds, longest, slowest = 0, 0.0, ("", 0.0)
-    while time.monotonic() < deadline or rounds == 0:
-        found, wait = await _neighbour(site, with_pages=True)
-        slowest, longest = max(slowest, found, key=lambda item: item[1]), max(longest, wait)
-        rounds += 1
-    return slowest, longest, rounds
+async def _watched(site: Site, deadline: float) -> list[Seen]:
+    seen: list[Seen] = []
+    while time.monotonic() < deadline or not seen:
+        seen.append(await _neighbour(site, with_pages=True))
+    return seen
 
 
-async def _neighbour(site: Site, *, with_pages: bool) -> tuple[tuple[str, float], float]:
-    """Ask for the pages next to another client: the slowest page, and the client's p99 in ms."""
-    waits: list[float] = []
+async def _neighbour(site: Site, *, with_pages: bool) -> Seen:
+    """Ask for the pages next to another client, which notes how long it waits."""
+    waits: list[Wait] = []
+    asked = [""]
+    # Nanoseconds that the thread of the server's loop has run.
+    running = Path(f"/proc/{site.pid}/task/{site.pid}/schedstat")
     async with await jetspark.connect(site.server) as client:
         stream = client.jetstream()
         other = await stream.stream("OTHER")
-        pages = asyncio.create_task(_pages(site) if with_pages else _wait())
+        pages = asyncio.create_task(_pages(site, asked) if with_pages else _wait())
         while not pages.done():
-            began = time.monotonic()
+            ran, began = int(running.read_text().split()[0]), time.monotonic()
             ack = await stream.publish("other", b"x")
             await other.get_msg(seq=ack.seq)
-            waits.append((time.monotonic() - began) * 1000)
+            whole = (time.monotonic() - began) * 1000
+            server = (int(running.read_text().split()[0]) - ran) / 1e6
+            waits.append(Wait(whole, server, asked[0]))
             await asyncio.sleep(0.002)
-        return await pages, statistics.quantiles(waits, n=100)[98]
+        p99 = statistics.quantiles([wait.whole for wait in waits], n=100)[98]
+        return Seen(await pages, p99, max(waits, key=lambda wait: wait.server))
 
 
 async def _wait() -> tuple[str, float]:
@@ -124,9 +152,10 @@ async def _wait() -> tuple[str, float]:
     return "", 0.0
 
 
-async def _pages(site: Site) -> tuple[str, float]:
+async def _pages(site: Site, asked: list[str]) -> tuple[str, float]:
     slowest = ("", 0.0)
     for path in PATHS:
+        asked[0] = path
         began = time.monotonic()
         answer: Answer = await asyncio.to_thread(ask, site.url, f"api/{path}")
         took = time.monotonic() - began

@@ -23,11 +23,12 @@ T = TypeVar("T")
 
 
 class Site(NamedTuple):
-    """A dashboard: where it is, and the server that it shows."""
+    """A dashboard: where it is, and the server that it shows; ``pid`` if it is in its process."""
 
     kind: str
     url: str
     server: str
+    pid: int = 0
 
 
 class Answer(NamedTuple):
@@ -76,7 +77,7 @@ def embedded(store: Path, *flags: str) -> Iterator[Site]:
     try:
         found = re.search(r"Starting http monitor on (\S+)", "".join(served.lines))
         assert found, served.lines
-        yield Site("jetspark", f"http://{found[1]}/dashboard/", served.url)
+        yield Site("jetspark", f"http://{found[1]}/dashboard/", served.url, served.process.pid)
     finally:
         served.end()
 

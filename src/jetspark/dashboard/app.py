@@ -27,10 +27,13 @@ from jetspark.dashboard.api.servers import Servers
 from jetspark.dashboard.api.streams import Streams
 from jetspark.dashboard.api.writes import SECRET_HEADER, Writes
 from jetspark.dashboard.deployment import Deployment
+from jetspark.dashboard.entrance import Entrance
 from jetspark.dashboard.monitoring import Monitoring
 from jetspark.dashboard.problems import Problem, problem_of
 from jetspark.dashboard.sampler import Sampler
 from jetspark.dashboard.survey import Survey
+from jetspark.server.monitor.password import Password
+from jetspark.server.monitor.sign_in import Sessions, SignIn
 from jetspark.version import VERSION
 
 log: logging.Logger = logging.getLogger("jetspark.dashboard")
@@ -73,8 +76,8 @@ class Dashboard:
         deployment: Deployment,
         monitoring: Monitoring,
         *,
+        password: Password | None = None,
         is_writable: bool = False,
-        base: str = "",
     ) -> None:
         self._deployment = deployment
         self._sampler = Sampler(deployment, monitoring)
@@ -121,12 +124,21 @@ class Dashboard:
                 _json("/api/pause", writes.pause, "POST"),
             ]
         routes += [Route(path or "/", _file(name)) for path, name in _static_files()]
+        sessions = Sessions()
+        entrance = None if password is None else Entrance(password, sessions)
+        if entrance is not None:
+            routes += [
+                Route("/login", entrance.log_in, methods=["POST"]),
+                Route("/logout", entrance.log_out, methods=["POST"]),
+            ]
         self.routes: Final = routes
         handlers = {HTTPStatus.NOT_FOUND: _not_found, HTTPStatus.METHOD_NOT_ALLOWED: _no_method}
         starlette = Starlette(routes=routes, exception_handlers=handlers)
         starlette.router.redirect_slashes = False
+        self._sessions = sessions
         self.app: ASGIApp = _Protected(starlette)
-        self._base = base
+        if password is not None and entrance is not None:
+            self.app = SignIn(self.app, _Protected(entrance.app), password, sessions)
 
     async def run(self) -> None:
         """Connect, sample and survey until it is cancelled."""
@@ -139,9 +151,9 @@ class Dashboard:
             await self._deployment.close()
 
     async def _session(self, request: Request) -> dict[str, Any]:
-        del request
         return {
             "version": VERSION,
+            "signed_in": self._sessions.admits(request.scope),
             "writable": self._writes is not None,
             "secret": self._writes.secret if self._writes is not None else "",
             "secret_header": SECRET_HEADER,

@@ -15,6 +15,7 @@ from jetspark.dashboard.deployment import Deployment, Target
 from jetspark.dashboard.monitoring import MonitorAddress, Monitoring
 from jetspark.server.config.checks import all_users
 from jetspark.server.config.settings import Settings
+from jetspark.server.monitor.password import Password
 from jetspark.server.server import Server
 
 log: logging.Logger = logging.getLogger("jetspark.server")
@@ -36,6 +37,7 @@ def add_dashboard(server: Server) -> None:
     dashboard = Dashboard(
         Deployment(lambda: Target(url=server.client_url, arguments=_identity(settings))),
         Monitoring(monitor),
+        password=_password(settings),
         is_writable=settings.jetspark.dashboard.writable,
     )
 
@@ -45,6 +47,19 @@ def add_dashboard(server: Server) -> None:
 
     server.mounts[PATH] = dashboard.app
     server.background.append(run)
+
+
+def _password(settings: Settings) -> Password | None:
+    """What a browser needs: the token of the port, else the credentials of the dashboard's user.
+
+    Who may not connect to the server may not look at its messages either.
+    """
+    token = settings.jetspark.monitor_token.value
+    identity = _identity(settings)
+    secret = token or identity.get("password") or identity.get("token")
+    if not isinstance(secret, str) or not secret:
+        return None
+    return Password(secret, "" if token else str(identity.get("user", "")))
 
 
 def _identity(settings: Settings) -> ConnectArguments:

@@ -11,9 +11,9 @@ from jetspark.dashboard.app import Dashboard
 from jetspark.dashboard.deployment import Deployment, Target
 from jetspark.dashboard.monitoring import MonitorAddress, Monitoring, discover
 from jetspark.errors import ConnectionClosed
-from jetspark.server.monitor.guard import Guard
 from jetspark.server.monitor.hosts import HostCheck
 from jetspark.server.monitor.http import MonitorPort
+from jetspark.server.monitor.password import Password
 
 LOOK_S = 5.0
 
@@ -40,11 +40,12 @@ class StandaloneDashboard:
         self._address = MonitorAddress(url=monitor) if monitor else None
         self._given = bool(monitor)
         self._dashboard = Dashboard(
-            self._deployment, Monitoring(lambda: self._address), is_writable=is_writable
+            self._deployment,
+            Monitoring(lambda: self._address),
+            password=Password(token) if token else None,
+            is_writable=is_writable,
         )
-        app = self._dashboard.app
-        guarded = Guard(app, token) if token else app
-        self._port = MonitorPort(HostCheck(guarded, hosts))
+        self._port = MonitorPort(HostCheck(self._dashboard.app, hosts))
         self._tasks: list[asyncio.Task[None]] = []
 
     async def listen(self, host: str, port: int) -> int:

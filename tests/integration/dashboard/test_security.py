@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.dashboards import Site, apart, ask, embedded
+from tests.support.dashboards import Answer, Site, apart, ask, embedded
 from tests.support.shop import fill_shop
 
 import jetspark
@@ -16,6 +17,7 @@ from jetspark.dashboard.app import Dashboard
 from jetspark.dashboard.deployment import Deployment, Target
 from jetspark.dashboard.monitoring import Monitoring
 from jetspark.server.config.problem import ConfigRefused
+from jetspark.server.monitor.password import Password
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 VALUES = {"stream": "ORDERS", "seq": "3", "consumer": "billing", "bucket": "settings"}
@@ -45,7 +47,9 @@ def every_path() -> list[str]:
     def nowhere() -> Target:
         raise AssertionError("not opened")
 
-    dashboard = Dashboard(Deployment(nowhere), Monitoring(lambda: None), is_writable=True)
+    dashboard = Dashboard(
+        Deployment(nowhere), Monitoring(lambda: None), password=Password("x"), is_writable=True
+    )
     paths = [route.path for route in dashboard.routes]
     return [path.format(**VALUES).lstrip("/") for path in paths]
 
@@ -100,7 +104,7 @@ def test_a_read_only_dashboard_changes_nothing_whatever_it_is_asked(shop: Site) 
             statuses.add(answer.status)
             if body is not None:
                 # Requests that write do not exist here; all others can only be read.
-                writes = path in WRITING
+                writes = path in {*WRITING, "login", "logout"}
                 assert answer.status == (404 if writes else 405), (method, path)
             assert answer.status < 500, (method, path, answer.body)
     assert statuses <= {200, 400, 404, 405}
@@ -126,12 +130,27 @@ def test_a_name_that_resolves_to_this_machine_is_no_entrance(shop: Site) -> None
     assert ask(shop.url, "api/streams", headers={"host": "localhost"}).status == 200
 
 
+# What the page that asks for the password consists of.
+ENTRANCE = {"style.css", "icon.svg", "login.js"}
+
+
 def test_without_the_password_nothing_is_served(writable: Site) -> None:
     for path in every_path():
-        for method in ("GET", "POST"):
-            assert (
-                ask(writable.url, path, method, BODY if method == "POST" else None).status == 401
-            )
+        for method in METHODS:
+            if method == "GET" and path in ENTRANCE:
+                continue
+            body = BODY if method in {"POST", "PUT"} else None
+            answer = ask(writable.url, path, method, body)
+            shown = 400 if (path, method) == ("login", "POST") else 401
+            assert answer.status == (200 if path in ENTRANCE and method == "HEAD" else shown)
+            assert b"ORDERS" not in answer.body
+            # A browser would ask with a dialog of its own.
+            assert "basic" not in answer.headers.get("www-authenticate", "").lower()
+    assert b"Sign in" in ask(writable.url, "").body
+    assert ask(writable.url[:-1], "").headers["location"] == "/dashboard/"
+    outside = writable.url.removesuffix("dashboard/")
+    for path in ("", "varz", "dashboard.x", "dashboards/", "dashboard/../varz", "%2e/dashboard/"):
+        assert ask(outside, path).status == 401, path
     wrong = {"authorization": "Bearer guess"}
     assert ask(writable.url, "api/session", headers=wrong).status == 401
     assert ask(writable.url, "api/session", headers=PASSWORD).status == 200
@@ -217,6 +236,48 @@ def test_a_bad_question_says_what_is_wrong(shop: Site, path: str, status: int, t
     assert (answer.status, text in answer.json["error"]) == (status, True), answer.body
 
 
+def cookie_of(answer: Answer) -> str:
+    return answer.headers["set-cookie"].partition(";")[0]
+
+
+def test_a_browser_signs_in_and_out(writable: Site) -> None:
+    entered = ask(writable.url, "login", "POST", {"password": TOKEN})
+    assert entered.status == 200
+    name, *attributes = entered.headers["set-cookie"].split("; ")
+    assert attributes == ["HttpOnly", "SameSite=Lax"]
+    assert TOKEN not in name
+    cookie = {"cookie": f"other=1; {name}; bad=\x7f(="}
+    assert ask(writable.url, "api/session", headers=cookie).json["signed_in"] is True
+    assert ask(writable.url, "api/streams", headers=cookie).status == 200
+    # The cookie alone changes nothing.
+    assert ask(writable.url, "api/publish", "POST", BODY, cookie).status == 403
+    outside = writable.url.removesuffix("dashboard/")
+    assert ask(outside, "varz", headers=cookie).status == 401
+    for guess in (name[:-1], f"{name}x", name.partition("=")[0] + "="):
+        assert ask(writable.url, "api/session", headers={"cookie": guess}).status == 401
+    evil = {**cookie, "origin": "http://evil.example"}
+    assert ask(writable.url, "logout", "POST", {}, evil).status == 403
+    left = ask(writable.url, "logout", "POST", {}, cookie)
+    assert (left.status, "Max-Age=0" in left.headers["set-cookie"]) == (200, True)
+    assert ask(writable.url, "api/session", headers=cookie).status == 401
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "http://evil.example"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"content-type": "application/x-www-form-urlencoded"}, 400),
+        ({"content-type": "text/plain"}, 400),
+    ],
+)
+def test_another_site_cannot_sign_a_browser_in(
+    writable: Site, headers: dict[str, str], status: int
+) -> None:
+    answer = ask(writable.url, "login", "POST", {"password": TOKEN}, headers)
+    assert (answer.status, "set-cookie" in answer.headers) == (status, False)
+
+
 USERS = "authorization { users = [ {user: a, password: b} ] }"
 
 
@@ -253,10 +314,35 @@ def test_the_dashboard_connects_as_the_configured_user(tmp_path: Path) -> None:
         """
     )
     with embedded(tmp_path / "store", "-c", str(path)) as site:
-        found = ask(site.url, "api/overview").json["sample"]
+        # Who may not connect to the server may not look at its messages either.
+        for user, password in (("ops", "two"), ("app", "two"), ("", "one"), ("ops", "")):
+            refused = ask(site.url, "login", "POST", {"user": user, "password": password})
+            assert (refused.status, refused.json["error"]) == (
+                401,
+                "The user name or the password is wrong.",
+            )
+        assert ask(site.url, "api/overview", headers=basic("app", "two")).status == 401
+        entered = ask(site.url, "login", "POST", {"user": "ops", "password": "one"})
+        cookie = {"cookie": cookie_of(entered)}
+        found = ask(site.url, "api/overview", headers=cookie).json["sample"]
         assert found["connected"], found
-        rows = ask(site.url, "api/connections").json["rows"]
+        rows = ask(site.url, "api/connections", headers=basic("ops", "one")).json["rows"]
         assert [row["authorized_user"] for row in rows] == ["ops"]
+        for _ in range(20):
+            refused = ask(site.url, "login", "POST", {"user": "ops", "password": "guess"})
+        assert refused.status == 429
+        assert 0 < int(refused.headers["retry-after"]) <= 6
+        assert "too many wrong passwords" in refused.json["error"]
+        # Whoever waits learns nothing, and those who have signed in go on.
+        right = ask(site.url, "login", "POST", {"user": "ops", "password": "one"})
+        assert right.status == 429
+        assert ask(site.url, "api/overview", headers=basic("ops", "one")).status == 429
+        assert ask(site.url, "api/overview", headers=cookie).status == 200
+
+
+def basic(user: str, password: str) -> dict[str, str]:
+    text = base64.b64encode(f"{user}:{password}".encode()).decode()
+    return {"authorization": f"Basic {text}"}
 
 
 def test_consumers_that_may_not_be_read_are_counted(tmp_path: Path) -> None:
@@ -278,6 +364,6 @@ def test_consumers_that_may_not_be_read_are_counted(tmp_path: Path) -> None:
 
     with embedded(tmp_path / "store", "-c", str(path)) as site:
         apart(fill(site.server))
-        found = ask(site.url, "api/streams/S/consumers").json
+        found = ask(site.url, "api/streams/S/consumers", headers=basic("ops", "one")).json
         assert (found["rows"], found["total"], found["unread"]) == ([], 1, 1)
         assert "worker" in found["unread_why"][0]

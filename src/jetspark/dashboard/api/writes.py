@@ -11,15 +11,14 @@ import hmac
 import secrets
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-import msgspec
 from starlette.requests import Request
 
 from jetspark.client.jetstream.kv.bucket import KeyValue
 from jetspark.dashboard.deployment import Deployment, checked_name
+from jetspark.dashboard.own_pages import read_body
 from jetspark.dashboard.problems import BadInput, Forbidden
-from jetspark.dashboard.values import SEQUENCE_MAX
+from jetspark.dashboard.values import SEQUENCE_MAX, whole
 from jetspark.headers.headers import Headers
 from jetspark.subjects.tokens import key_problem
 
@@ -40,9 +39,11 @@ class Body:
             raise BadInput(f"{name}: expected a text")
         return found
 
-    def number(self, name: str) -> int:
-        """A number that is not negative."""
-        found = self._fields.get(name)
+    def number(self, name: str, default: int | None = None) -> int:
+        """A number that is not negative; a large one comes as a text, with all of its digits."""
+        found = self._fields.get(name, default)
+        if isinstance(found, str):
+            return whole(found, name)
         if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= SEQUENCE_MAX:
             raise BadInput(f"{name}: expected a number that is not negative")
         return found
@@ -79,25 +80,7 @@ class Writes:
         given = request.headers.get(SECRET_HEADER, "")
         if not hmac.compare_digest(given.encode(), self.secret.encode()):
             raise Forbidden(f"a change needs the header {SECRET_HEADER}: reload the page")
-        origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
-            raise Forbidden(f"a change from the origin {origin[:100]!r} is refused")
-        if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
-            raise Forbidden("a change from another site is refused")
-        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
-            raise BadInput("expected a body of the type application/json")
-        text = bytearray()
-        async for chunk in request.stream():
-            text += chunk
-            if len(text) > BODY_MAX:
-                raise BadInput(f"the body is larger than {BODY_MAX} bytes")
-        try:
-            fields = msgspec.json.decode(text)
-        except msgspec.MsgspecError as error:
-            raise BadInput(f"the body is no JSON: {error}") from error
-        if not isinstance(fields, dict):
-            raise BadInput("expected a JSON object")
-        return Body(fields)
+        return Body(await read_body(request, BODY_MAX))
 
     async def publish(self, request: Request) -> dict[str, Any]:
         """Publish a message; with ``stored`` it waits for the acknowledgement of a stream."""
@@ -140,13 +123,18 @@ class Writes:
         return {}
 
     async def purge(self, request: Request) -> dict[str, Any]:
-        """Remove all messages of a stream, or those of a subject; the name is typed twice."""
+        """Remove the messages of a stream, of a subject, or before a sequence.
+
+        The name is typed twice.
+        """
         body = await self.body(request)
         name = body.text("stream")
         if body.text("confirm") != name:
             raise BadInput("type the name of the stream to confirm")
         stream = await self._deployment.stream(name)
-        purged = await self._deployment.run(stream.purge(subject=body.text("subject", "")))
+        purged = await self._deployment.run(
+            stream.purge(subject=body.text("subject", ""), seq=body.number("before", 0))
+        )
         return {"purged": purged}
 
     async def pause(self, request: Request) -> dict[str, Any]:

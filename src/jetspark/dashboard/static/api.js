@@ -19,13 +19,30 @@ export function query(values) {
   return pairs.length ? `?${new URLSearchParams(pairs)}` : "";
 }
 
+// Sequences and sizes may be larger than a JavaScript number holds exactly: those become BigInt.
+const LARGE = /\d{16}/;
+const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+const MARK = `large ${Math.random()} `;
+
+export function parse(text) {
+  if (!LARGE.test(text)) return JSON.parse(text);
+  const marked = text.replace(TOKEN, (token) => (/^-?\d{16,}$/.test(token) && !Number.isSafeInteger(Number(token)) ? `"${MARK}${token}"` : token));
+  return JSON.parse(marked, (_, value) => (typeof value === "string" && value.startsWith(MARK) ? BigInt(value.slice(MARK.length)) : value));
+}
+
+// JSON for people, with all digits.
+export function jsonText(value) {
+  const text = JSON.stringify(value, (_, one) => (typeof one === "bigint" ? `${MARK}${one}` : one), 2);
+  return text.replaceAll(new RegExp(`"${MARK}(-?\\d+)"`, "g"), "$1");
+}
+
 export async function get(where, signal) {
   return answer(await reach(where, { signal, headers: { accept: "application/json" } }));
 }
 
 export async function post(where, body) {
   const headers = { "content-type": "application/json", [session.secretHeader]: session.secret };
-  return answer(await reach(where, { method: "POST", headers, body: JSON.stringify(body) }));
+  return answer(await reach(where, { method: "POST", headers, body: JSON.stringify(body, (_, value) => (typeof value === "bigint" ? String(value) : value)) }));
 }
 
 async function reach(where, options) {
@@ -40,25 +57,51 @@ async function reach(where, options) {
 async function answer(response) {
   let body = {};
   try {
-    body = await response.json();
+    body = parse(await response.text());
   } catch {
     body = { error: `the dashboard answered ${response.status} ${response.statusText}` };
   }
+  // Signed out meanwhile, or the dashboard was restarted: its address has the page that asks.
+  if (response.status === 401) location.reload();
   if (!response.ok) throw new Failed(response.status, body);
   return body;
 }
 
+export async function signOut() {
+  await fetch("logout", { method: "POST", credentials: "same-origin", headers: { "content-type": "application/json" }, body: "{}" });
+  location.replace(location.pathname);
+}
+
 export async function openSession() {
   const found = await get("session");
-  Object.assign(session, { writable: found.writable, secret: found.secret, secretHeader: found.secret_header, version: found.version, deployment: found.deployment });
+  Object.assign(session, { writable: found.writable, secret: found.secret, secretHeader: found.secret_header, signedIn: found.signed_in, version: found.version, deployment: found.deployment });
   return session;
 }
 
-// Calls back with every event until close() is called; reconnects, and reports the state.
+const AGAIN_MS = 3000;
+
+// Calls back with every event until close() is called; connects again, and reports the state.
 export function events(where, onEvent, onState = () => {}) {
-  const source = new EventSource(`api/${where}`);
-  source.onopen = () => onState("open");
-  source.onerror = () => onState(source.readyState === EventSource.CLOSED ? "closed" : "waiting");
-  source.onmessage = (message) => onEvent(JSON.parse(message.data));
-  return source;
+  let source = null;
+  let isClosed = false;
+  let wasInterrupted = false;
+  function open() {
+    if (isClosed) return;
+    source = new EventSource(`api/${where}`);
+    source.onopen = () => {
+      // Another dashboard may answer now, with another secret.
+      if (wasInterrupted) openSession().catch(() => {});
+      wasInterrupted = false;
+      onState("open");
+    };
+    source.onmessage = (message) => onEvent(parse(message.data));
+    source.onerror = () => {
+      wasInterrupted = true;
+      onState("waiting");
+      // A browser does not ask again after an error status. Which one it was, a request tells.
+      if (source.readyState === EventSource.CLOSED) setTimeout(() => openSession().then(open, open), AGAIN_MS);
+    };
+  }
+  open();
+  return { close() { isClosed = true; source.onerror = null; source.close(); } };
 }

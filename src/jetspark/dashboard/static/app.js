@@ -1,7 +1,7 @@
 // The frame of all pages: navigation, theme, shortcuts, the connection, and which page is shown.
 
 import { h, replace } from "./dom.js";
-import { events, openSession, session } from "./api.js";
+import { events, openSession, session, signOut } from "./api.js";
 import { dialog, failure, loading, pageHead } from "./parts.js";
 import { overview } from "./pages/overview.js";
 import { stream, streams } from "./pages/streams.js";
@@ -187,6 +187,7 @@ async function start() {
     applyTheme(theme);
   });
   document.getElementById("help").addEventListener("click", showShortcuts);
+  document.getElementById("logout").addEventListener("click", signOut);
   document.getElementById("menu").addEventListener("click", () => setMenu(!document.body.classList.contains("menu-open")));
   document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
   document.addEventListener("keydown", onKey);
@@ -201,6 +202,7 @@ async function start() {
   drawServer(session.deployment);
   replace(document.getElementById("mode"), session.writable ? "writable" : "read-only");
   document.getElementById("mode").classList.toggle("warn", session.writable);
+  document.getElementById("logout").hidden = !session.signedIn;
   follow();
   await show({ keepFocus: true });
 }

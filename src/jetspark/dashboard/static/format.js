@@ -4,11 +4,13 @@ const WHOLE = new Intl.NumberFormat("en-US");
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 export function count(value) {
-  return value === null || value === undefined ? "–" : WHOLE.format(Math.round(value));
+  if (value === null || value === undefined) return "–";
+  return WHOLE.format(typeof value === "bigint" ? value : Math.round(value));
 }
 
-export function short(value) {
-  if (value === null || value === undefined) return "–";
+export function short(given) {
+  if (given === null || given === undefined) return "–";
+  const value = Number(given);
   const size = Math.abs(value);
   if (size >= 1e9) return `${(value / 1e9).toFixed(1)} G`;
   if (size >= 1e6) return `${(value / 1e6).toFixed(1)} M`;
@@ -20,7 +22,7 @@ export function short(value) {
 export function bytes(value) {
   if (value === null || value === undefined || value < 0) return "–";
   let unit = 0;
-  let size = value;
+  let size = Number(value);
   while (size >= 1024 && unit < UNITS.length - 1) {
     size /= 1024;
     unit += 1;
@@ -33,8 +35,9 @@ export function limit(value, show) {
 }
 
 // Nanoseconds as 1.5 ms, 30 s, 2 h 5 min, 30 d.
-export function duration(ns) {
-  if (ns === null || ns === undefined) return "–";
+export function duration(given) {
+  if (given === null || given === undefined) return "–";
+  const ns = Number(given);
   if (ns < 1e3) return `${ns} ns`;
   if (ns < 1e6) return `${(ns / 1e3).toFixed(ns < 1e4 ? 1 : 0)} µs`;
   if (ns < 1e9) return `${(ns / 1e6).toFixed(ns < 1e7 ? 1 : 0)} ms`;
@@ -86,5 +89,23 @@ export function clock(seconds) {
 }
 
 export function percent(part, whole) {
-  return whole > 0 ? Math.min(100, (100 * part) / whole) : 0;
+  return whole > 0 ? Math.min(100, (100 * Number(part)) / Number(whole)) : 0;
+}
+
+// Differences and sums of sequences, exact whatever their size.
+export function plus(a, b) {
+  return small(BigInt(a) + BigInt(b));
+}
+
+export function minus(a, b) {
+  return small(BigInt(a) - BigInt(b));
+}
+
+function small(value) {
+  return Number.isSafeInteger(Number(value)) ? Number(value) : value;
+}
+
+// What someone typed or copied as a sequence, with or without separators.
+export function typedNumber(text) {
+  return text.replaceAll(/[\s,_.']/g, "");
 }

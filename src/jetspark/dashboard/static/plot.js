@@ -20,7 +20,8 @@ export function linePlot({ title, series, show, floor = 0, binary = false }) {
   let drawn = [];
 
   function update(samples) {
-    drawn = samples.filter((sample) => series.some((one) => sample[one.key] !== undefined));
+    const numbers = (sample) => Object.fromEntries(series.filter((one) => sample[one.key] !== undefined).map((one) => [one.key, Number(sample[one.key])]));
+    drawn = samples.map((sample) => ({ ...numbers(sample), time: sample.time })).filter((sample) => series.some((one) => sample[one.key] !== undefined));
     if (!drawn.length) {
       replace(drawing);
       now.textContent = "no data yet";

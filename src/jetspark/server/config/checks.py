@@ -110,18 +110,24 @@ def dashboard_problems(settings: Settings) -> Iterator[str]:
     dashboard = settings.jetspark.dashboard
     if not dashboard.enabled:
         return
-    has_token = bool(settings.jetspark.monitor_token)
-    if dashboard.writable and not has_token:
+    user = dashboard.user
+    known = {each.user: each for each in all_users(settings) if each.user}
+    single = settings.authorization.user
+    password = known[user].password if user in known else settings.authorization.password
+    # Without a token browsers need the credentials of the dashboard's user.
+    has_password = bool(
+        settings.jetspark.monitor_token
+        or ((user or single) and (dashboard.password or password))
+        or settings.authorization.token
+    )
+    if dashboard.writable and not has_password:
         yield "a dashboard that may write needs 'jetspark.monitor_token', its password"
-    if not has_token and not is_loopback(settings.http_host):
+    if not has_password and not is_loopback(settings.http_host):
         yield (
             f"the dashboard would show messages to every machine that reaches "
             f"{settings.http_host}: set 'jetspark.monitor_token', or listen for monitoring on "
             "127.0.0.1 (http: 127.0.0.1:8222)"
         )
-    user = dashboard.user
-    known = {each.user: each for each in all_users(settings) if each.user}
-    single = settings.authorization.user
     if user and user != single and user not in known:
         yield f"dashboard.user '{user}' is not one of the users"
     needs_user = bool(known) and not settings.no_auth_user
@@ -130,7 +136,6 @@ def dashboard_problems(settings: Settings) -> Iterator[str]:
             "the server has users: name the one that the dashboard connects as, with "
             "'jetspark { dashboard { user: NAME } }'"
         )
-    password = known[user].password if user in known else settings.authorization.password
     if (user or single) and is_bcrypt(password.value) and not dashboard.password:
         yield (
             f"the password of '{user or single}' is a hash: give it as "

@@ -24,6 +24,7 @@ from jetspark.server.monitor.hosts import HostCheck
 from jetspark.server.monitor.index import index
 from jetspark.server.monitor.metrics import metrics
 from jetspark.server.monitor.process import ProcessMeter
+from jetspark.server.monitor.sign_in import SignIn
 from jetspark.server.monitor.status import ServerStatus
 from jetspark.server.monitor.topology import gatewayz, leafz, routez
 from jetspark.server.monitor.varz import varz
@@ -171,9 +172,10 @@ def create_app(
 ) -> ASGIApp:
     """Build the application.
 
-    With ``token``, everything requires it. ``hosts`` are the names that requests may use for this
-    server (`HostCheck`). ``base_path`` is the prefix of every path
-    (``http_base_path``). ``mounts`` are other applications by path, such as
+    With ``token``, everything requires it but mounts that ask for a password themselves
+    (`SignIn`). ``hosts`` are the names that requests may use for this server (`HostCheck`).
+    ``base_path`` is the prefix of every path (``http_base_path``). ``mounts`` are other
+    applications by path, such as
     ``{"/dashboard": app}``. Raises ValueError for a path that cannot be served.
     """
     base = _checked_base(base_path)
@@ -192,7 +194,8 @@ def create_app(
     starlette = Starlette(routes=routes, exception_handlers={HTTPStatus.NOT_FOUND: _not_found})
     # nats-server answers 404 for a path with a trailing slash.
     starlette.router.redirect_slashes = False
-    guarded = Guard(starlette, token) if token else starlette
+    asking = tuple(base + path for path, app in mounted.items() if isinstance(app, SignIn))
+    guarded = Guard(starlette, token, asking) if token else starlette
     return HostCheck(guarded, hosts) if hosts or not token else guarded
 
 

@@ -2,7 +2,7 @@
 
 import { h, replace } from "../dom.js";
 import { get, path, post, query } from "../api.js";
-import { ago, bytes, count, dateTime, duration, limit } from "../format.js";
+import { ago, bytes, count, dateTime, duration, limit, plus } from "../format.js";
 import { badge, dialog, empty, failure, field, load, loading, pageHead, pager, search, stat, table, toast } from "../parts.js";
 import { differenceView, editable, payloadView, preview } from "../payload.js";
 import { localValue } from "./streams.js";
@@ -65,7 +65,7 @@ export async function bucket(context) {
     while (mine === turn && !found.is_complete && found.rows.length < ROWS && found.next) {
       replace(place, loading(`Searched ${count(found.examined)} of ${count(found.last_seq)} revisions, found ${count(found.rows.length)} keys…`));
       const more = await ask(String(found.next), found.as_of ? String(found.as_of) : "");
-      Object.assign(found, { rows: [...found.rows, ...more.rows], examined: found.examined + more.examined, next: more.next, is_complete: more.is_complete });
+      Object.assign(found, { rows: [...found.rows, ...more.rows], examined: plus(found.examined, more.examined), next: more.next, is_complete: more.is_complete });
     }
     if (mine !== turn) throw new DOMException("replaced by another search", "AbortError");
     return found;

@@ -1,8 +1,8 @@
 // Consumers: what they have to do, what they wait for, and why a message is not delivered.
 
 import { h, replace } from "../dom.js";
-import { get, path, post, query } from "../api.js";
-import { ago, count, dateTime, duration, limit } from "../format.js";
+import { get, jsonText, path, post, query } from "../api.js";
+import { ago, count, dateTime, duration, limit, minus, percent, plus, typedNumber } from "../format.js";
 import { meter } from "../plot.js";
 import { badge, failure, field, fields, load, pageHead, stat, table, toast } from "../parts.js";
 import { headersView, payloadView } from "../payload.js";
@@ -32,7 +32,7 @@ export async function consumer(context) {
   let found = await get(where);
   const facts = h("div", { class: "stats" });
   const progress = h("section", { class: "card" });
-  const seq = h("input", { type: "text", inputmode: "numeric", pattern: "[0-9]*", value: context.query.get("seq") ?? "", placeholder: "the next one", "data-search": true });
+  const seq = h("input", { type: "text", inputmode: "numeric", pattern: "[0-9,. ]*", value: context.query.get("seq") ?? "", placeholder: "the next one", "data-search": true });
   const verdict = h("div", { "aria-live": "polite" });
 
   function draw() {
@@ -42,8 +42,9 @@ export async function consumer(context) {
 
   function explain(event) {
     event?.preventDefault();
-    context.setQuery({ seq: seq.value.trim() });
-    return load(verdict, () => get(`${where}/explain${query({ seq: seq.value.trim() })}`), (answer) => h("div", { class: `verdict ${reasonKind(answer.reason)}` },
+    const wanted = typedNumber(seq.value);
+    context.setQuery({ seq: wanted });
+    return load(verdict, () => get(`${where}/explain${query({ seq: wanted })}`), (answer) => h("div", { class: `verdict ${reasonKind(answer.reason)}` },
       h("p", { class: "verdict-title" }, badge(reasonText(answer.reason), reasonKind(answer.reason)), answer.seq ? ` message ${count(answer.seq)}` : " the next message"),
       h("p", {}, sentence(answer.text)), advice(answer.reason, stream, name),
       answer.message && h("details", {}, h("summary", {}, `The message, on ${answer.message.subject}`), headersView(answer.message.headers), payloadView(answer.message))));
@@ -67,7 +68,7 @@ export async function consumer(context) {
     h("section", { class: "card explain" }, h("h2", {}, "Why is a message not delivered?"),
       h("form", { class: "tools", onsubmit: explain }, field("Sequence", seq), h("button", { type: "submit", class: "button primary" }, "Explain")), verdict),
     h("div", { class: "grid-2" }, progress, h("section", { class: "card" }, h("h2", {}, "Configuration"), fields(configRows(info)))),
-    h("details", { class: "card" }, h("summary", {}, "As JSON"), h("pre", { class: "payload", tabindex: 0, role: "region", "aria-label": "Consumer as JSON" }, h("code", {}, JSON.stringify(info, null, 2))))];
+    h("details", { class: "card" }, h("summary", {}, "As JSON"), h("pre", { class: "payload", tabindex: 0, role: "region", "aria-label": "Consumer as JSON" }, h("code", {}, jsonText(info))))];
 }
 
 function sentence(text) {
@@ -102,8 +103,9 @@ function drawFacts(place, { info }) {
 
 function drawProgress(place, { info, stream }) {
   const first = stream.first_seq || 1;
-  const all = Math.max(stream.last_seq - first + 1, 0);
-  const done = (value) => Math.max(Math.min(value, stream.last_seq) - first + 1, 0);
+  const upTo = (value) => (value < first ? 0 : plus(minus(value < stream.last_seq ? value : stream.last_seq, first), 1));
+  const all = upTo(stream.last_seq);
+  const done = upTo;
   replace(place, h("h2", {}, "Position"),
     all > 0 && progressMeter("Delivered", done(info.delivered.stream_seq), all, info.delivered.stream_seq),
     all > 0 && info.config.ack_policy !== "none" && progressMeter("Acknowledged", done(info.ack_floor.stream_seq), all, info.ack_floor.stream_seq),
@@ -112,7 +114,7 @@ function drawProgress(place, { info, stream }) {
 }
 
 function progressMeter(label, done, all, seq) {
-  const row = meter(label, done, all, `sequence ${count(seq)}, ${Math.floor((100 * done) / all)} %`);
+  const row = meter(label, done, all, `sequence ${count(seq)}, ${Math.floor(percent(done, all))} %`);
   row.querySelector(".meter span").className = "good";
   return row;
 }

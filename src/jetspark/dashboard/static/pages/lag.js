@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { get, path, query } from "../api.js";
-import { ago, clock, count, since } from "../format.js";
+import { ago, clock, count, percent, since } from "../format.js";
 import { badge, empty, load, pageHead, table } from "../parts.js";
 import { streamHref } from "./streams.js";
 
@@ -26,12 +26,12 @@ export async function lag(context) {
 }
 
 function lagTable(rows) {
-  const most = Math.max(...rows.map((row) => row.lag), 1);
+  const most = Math.max(...rows.map((row) => Number(row.lag)), 1);
   return table("Largest lags", [
     { title: "Who", cell: who, wide: true },
     { title: "Stream", cell: (row) => h("a", { href: streamHref(row.stream) }, row.stream) },
     { title: "Lag", cell: (row) => count(row.lag), number: true },
-    { title: "Share", cell: (row) => h("span", { class: "share", "aria-hidden": "true" }, h("span", { style: { width: `${(100 * row.lag) / most}%` } })) },
+    { title: "Share", cell: (row) => h("span", { class: "share", "aria-hidden": "true" }, h("span", { style: { width: `${percent(row.lag, most)}%` } })) },
     { title: "Ack pending", cell: (row) => (row.kind === "consumer" ? count(row.ack_pending) : ""), number: true },
     { title: "Redelivered", cell: (row) => (row.kind === "consumer" ? count(row.redelivered) : ""), number: true },
     { title: "Why", cell: state },

@@ -1,8 +1,8 @@
 // Streams: the list, and one of them with its messages, subjects, consumers and configuration.
 
 import { h, replace } from "../dom.js";
-import { events, get, path, post, query } from "../api.js";
-import { ago, bytes, count, dateTime, duration, limit } from "../format.js";
+import { events, get, jsonText, path, post, query } from "../api.js";
+import { ago, bytes, count, dateTime, duration, limit, percent, plus, typedNumber } from "../format.js";
 import { meter } from "../plot.js";
 import { badge, dialog, empty, failure, field, fields, load, pageHead, pager, search, stat, table, tabs, toast } from "../parts.js";
 import { headersView, payloadView, preview } from "../payload.js";
@@ -108,7 +108,7 @@ function messages(context, place, name, info) {
   let tail = null;
   const rows = h("div", {});
   const filter = h("input", { type: "text", value: where.filter, placeholder: config0(info), "data-search": true, spellcheck: "false", autocomplete: "off" });
-  const from = h("input", { type: "text", inputmode: "numeric", pattern: "[0-9]*", value: where.from, placeholder: "newest" });
+  const from = h("input", { type: "text", inputmode: "numeric", pattern: "[0-9,. ]*", value: where.from, placeholder: "newest" });
   const time = h("input", { type: "datetime-local", step: 1, value: localValue(where.time) });
   const live = h("button", { type: "button", class: "button", "aria-pressed": "false", onclick: () => (tail ? stopTail() : startTail()) }, "Live tail");
 
@@ -147,7 +147,7 @@ function messages(context, place, name, info) {
     tail = events(path`streams/${name}/tail` + query({ filter: where.filter }), (event) => {
       if (event.problem) replace(status, h("span", { class: "bad" }, event.problem.error));
       if (!event.rows) return;
-      skipped += event.skipped;
+      skipped = plus(skipped, event.skipped);
       isCut ||= event.is_cut;
       shown = [...event.rows.reverse(), ...shown].slice(0, 200);
       replace(status, `Live: the newest ${count(shown.length)} messages`, isCut ? `, ${skipped ? count(skipped) : "others"} came too fast to be shown` : "", ".");
@@ -165,7 +165,7 @@ function messages(context, place, name, info) {
 
   function apply(event) {
     event?.preventDefault();
-    Object.assign(where, { filter: filter.value.trim(), from: from.value.trim(), time: time.value ? new Date(time.value).toISOString() : "", before: "" });
+    Object.assign(where, { filter: filter.value.trim(), from: typedNumber(from.value), time: time.value ? new Date(time.value).toISOString() : "", before: "" });
     back = [];
     if (tail) stopTail();
     else refresh();
@@ -279,18 +279,19 @@ function deleteMessage(name, seq) {
 function purge(name, context) {
   const confirm = h("input", { type: "text", autocomplete: "off" });
   const subject = h("input", { type: "text", autocomplete: "off", placeholder: "all" });
+  const before = h("input", { type: "text", inputmode: "numeric", pattern: "[0-9,. ]*", autocomplete: "off", placeholder: "all" });
   const problem = h("div", {});
   const box = dialog("Purge messages", h("form", { class: "stack", onsubmit: async (event) => {
     event.preventDefault();
     try {
-      const found = await post("purge", { stream: name, confirm: confirm.value, subject: subject.value.trim() });
+      const found = await post("purge", { stream: name, confirm: confirm.value, subject: subject.value.trim(), before: typedNumber(before.value) || "0" });
       box.close();
       toast(`${count(found.purged)} messages were removed.`);
       context.go(streamHref(name));
     } catch (error) {
       replace(problem, failure(error));
     }
-  } }, h("p", {}, "Removes the messages of the stream for all consumers. This cannot be undone."), field("Only this subject", subject), field(`Type ${name} to confirm`, confirm), problem,
+  } }, h("p", {}, "Removes the messages of the stream for all consumers. This cannot be undone."), field("Only this subject", subject), field("Only before this sequence", before), field(`Type ${name} to confirm`, confirm), problem,
   h("div", { class: "button-row" }, h("button", { type: "submit", class: "button danger" }, "Purge"))));
 }
 
@@ -311,7 +312,7 @@ function subjects(context, place, name) {
       return [table("Subjects", [
         { title: "Subject", cell: (row) => h("a", { class: "mono wrap", href: streamHref(name, "", query({ filter: row.subject })) }, row.subject), wide: true },
         { title: "Messages", cell: (row) => count(row.messages), number: true },
-        { title: "Share", cell: (row) => h("span", { class: "share", "aria-hidden": "true" }, h("span", { style: { width: `${(100 * row.messages) / most}%` } })) },
+        { title: "Share", cell: (row) => h("span", { class: "share", "aria-hidden": "true" }, h("span", { style: { width: `${percent(row.messages, most)}%` } })) },
       ], found.rows), found.total > found.rows.length && h("p", { class: "note" }, `The ${found.rows.length} with most messages of ${count(found.total)}.`)];
     });
   }
@@ -370,5 +371,5 @@ function configuration(context, place, name, info) {
           .filter(Boolean).map((text) => badge(text))), !allowed(config) && h("p", { class: "muted" }, "nothing beyond publishing and consumers")),
       (cluster?.replicas?.length > 0 || cluster?.name) && h("section", { class: "card" }, h("h2", {}, "Cluster"), fields([["Leader", cluster.leader], ...(cluster.replicas ?? []).map((one) => [one.name, `${one.current ? "current" : "lags"}${one.lag ? ` by ${count(one.lag)}` : ""}${one.offline ? ", offline" : ""}`])])),
       copies.length > 0 && h("section", { class: "card" }, h("h2", {}, "Copies from"), fields(copies.map((one) => [one.kind, [one.name, `, lag ${count(one.lag)}`, one.error ? h("span", { class: "bad" }, ` ${one.error.description}`) : ""]])))),
-    h("details", { class: "card" }, h("summary", {}, "As JSON"), h("pre", { class: "payload", tabindex: 0, role: "region", "aria-label": "Configuration as JSON" }, h("code", {}, JSON.stringify(config, null, 2)))));
+    h("details", { class: "card" }, h("summary", {}, "As JSON"), h("pre", { class: "payload", tabindex: 0, role: "region", "aria-label": "Configuration as JSON" }, h("code", {}, jsonText(config)))));
 }

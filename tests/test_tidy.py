@@ -161,8 +161,6 @@ def avoided_words() -> dict[str, str]:
 
 # What the words below are part of, by file: names of another party, and what programs read.
 WORDS_OF_OTHERS = {
-    "src/jetspark/cli/pipeline/run.py": {"told"},  # the name of an event in `--json`
-    "src/jetspark/cli/pipeline/watch.py": {"told"},
     "tests/spark/pipelines/test_continuous.py": {"begun"},  # a file that marks a start
     "tests/spark/pipelines/test_pipelines.py": {"begun"},
 }

@@ -110,7 +110,7 @@ class Speaker:
             return
         state = _STATE.fullmatch(text)
         line = {"event": "flow", "flow": state[1], "state": state[2]} if state else None
-        click.echo(json.dumps(line or {"event": "told", "text": text}), file=self._out)
+        click.echo(json.dumps(line or {"event": "notice", "text": text}), file=self._out)
 
 
 @contextmanager

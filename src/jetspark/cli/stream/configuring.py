@@ -71,8 +71,8 @@ async def add_stream(
         if defaults:
             made = replace(made, subjects=(name,))
         else:
-            told = ask("Subjects to store", option="--subjects (or --mirror, --source)")
-            made = replace(made, subjects=split_names([told]))
+            subjects = ask("Subjects to store", option="--subjects (or --mirror, --source)")
+            made = replace(made, subjects=split_names([subjects]))
     if validate:
         session.output.done(f"The configuration of {name} is valid", stream=name, valid=True)
         return

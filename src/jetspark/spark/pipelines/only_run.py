@@ -70,7 +70,7 @@ def _await_catalog(project: Project, say: Callable[[str], None], patience_s: flo
         return  # this process has the catalog open and keeps using it
     lock = project.metastore / CATALOG_LOCK_NAME
     deadline = time.monotonic() + patience_s
-    told = False
+    reported = False
     while _is_locked(lock):
         if time.monotonic() >= deadline:
             raise PipelineRefused(
@@ -78,9 +78,9 @@ def _await_catalog(project: Project, say: Callable[[str], None], patience_s: flo
                 f"process with {project.metastore} in its command line: Spark of an earlier "
                 "run, or another program that reads it; wait until it ends, or stop it"
             )
-        if not told:
+        if not reported:
             say("Waiting for Spark of an earlier run to end.")
-            told = True
+            reported = True
         time.sleep(_JVM_PAUSE_S)
 
 

@@ -119,7 +119,7 @@ PAGES = (
             "jetspark",
             "ObjectStore", "ObjectStoreOptions", "ObjectStoreConfig", "ObjectInfo",
             "ObjectLink", "ObjectStoreStatus",
-            "ObjectReader", "OrphansPurged", "ObjectOptions",
+            "ObjectReader", "FolderCopied", "OrphansPurged", "ObjectOptions",
         ),
     ),
     Page(

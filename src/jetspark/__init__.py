@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from jetspark.client.jetstream.kv.watch import Watcher
     from jetspark.client.jetstream.message_columns import MessageColumns
     from jetspark.client.jetstream.objects.config import ObjectStoreConfig, ObjectStoreOptions
+    from jetspark.client.jetstream.objects.folders import FolderCopied
     from jetspark.client.jetstream.objects.info import (
         ObjectInfo,
         ObjectLink,
@@ -148,6 +149,7 @@ __all__ = [
     "Explanation",
     "ExternalStream",
     "FastPublisher",
+    "FolderCopied",
     "Headers",
     "JetStream",
     "JetStreamMessage",
@@ -335,6 +337,7 @@ _MODULES = {
         "ObjectStoreConfig",
         "ObjectStoreOptions",
     ),
+    "jetspark.client.jetstream.objects.folders": ("FolderCopied",),
     "jetspark.client.jetstream.objects.info": (
         "ObjectInfo",
         "ObjectLink",

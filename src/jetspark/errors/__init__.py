@@ -73,6 +73,7 @@
     ├── SchemaNotFound                  also a LookupError
     ├── ObjectNotFound                  also a LookupError
     ├── ObjectExists
+    ├── FolderRefused                   also a ValueError: .problems
     ├── BackupFailed
     ├── DigestMismatch
     │   └── ObjectIncomplete
@@ -141,6 +142,7 @@ from jetspark.errors.client import (
     ConsumerDeleted,
     ConsumerGap,
     DigestMismatch,
+    FolderRefused,
     HeartbeatMissed,
     InvalidState,
     KeyExists,
@@ -216,6 +218,7 @@ __all__ = [
     "ErrCode",
     "Error",
     "ExpectationFailed",
+    "FolderRefused",
     "HeartbeatMissed",
     "IncompatibleSchema",
     "InsufficientResources",

@@ -319,6 +319,25 @@ class ObjectExists(Error):
         return f"object {self.name!r} exists in bucket {self.bucket!r}: delete it first"
 
 
+class FolderRefused(Error, ValueError):
+    """A folder cannot be copied to or from an object store; nothing was changed."""
+
+    SHOWN = 3
+
+    def __init__(self, folder: str, problems: list[str]) -> None:
+        super().__init__(folder, problems)
+        self.folder: Final = folder
+        self.problems: Final = problems
+
+    def __str__(self) -> str:
+        more = len(self.problems) - self.SHOWN
+        rest = f"; and {more} more" if more > 0 else ""
+        return (
+            f"nothing was copied between the folder {self.folder!r} and the object store: "
+            f"{'; '.join(self.problems[: self.SHOWN])}{rest}"
+        )
+
+
 class BackupFailed(Error):
     """A backup cannot be written or read: the folder does not have the expected content."""
 

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from jetspark.client.jetstream.objects.chunks import ObjectData
+from jetspark.client.jetstream.objects.folders import FolderCopied, FolderProgress
 from jetspark.client.jetstream.objects.info import CHUNK_SIZE, ObjectInfo, ObjectStoreStatus
 from jetspark.client.jetstream.objects.orphans import OLDER_THAN, OrphansPurged
 from jetspark.client.jetstream.objects.reading import ObjectReader as _ObjectReader
@@ -180,6 +181,54 @@ class ObjectStore:
         return self._portal.call(
             self._inner.get_file(
                 name, path, min_last_seq=min_last_seq, progress=progress, timeout=timeout
+            )
+        )
+
+    def put_folder(
+        self,
+        folder: str | os.PathLike[str],
+        prefix: str = "",
+        *,
+        delete: bool = False,
+        dry_run: bool = False,
+        progress: FolderProgress | None = None,
+        timeout: Timeout | None = None,
+    ) -> FolderCopied:
+        """Store every file below a folder, named ``prefix`` and its relative path with ``/``.
+
+        Files that the store has with the same size and digest are not stored again, so an
+        interrupted call can be repeated; each object appears when it is complete. With ``delete``,
+        objects with the prefix and without a file are deleted at the end. ``dry_run`` only returns
+        what would happen. ``progress`` is called with the files done and their number. Raises
+        FolderRefused, before anything is stored, for links to folders and special files.
+        """
+        return self._portal.call(
+            self._inner.put_folder(
+                folder, prefix, delete=delete, dry_run=dry_run, progress=progress, timeout=timeout
+            )
+        )
+
+    def get_folder(
+        self,
+        folder: str | os.PathLike[str],
+        prefix: str = "",
+        *,
+        delete: bool = False,
+        dry_run: bool = False,
+        progress: FolderProgress | None = None,
+        timeout: Timeout | None = None,
+    ) -> FolderCopied:
+        """Write every object whose name starts with ``prefix`` to a file below a folder.
+
+        Its path is the rest of the name. Files with the same size and digest are not written
+        again; each file appears when it is complete and verified. With ``delete``, files without
+        an object are deleted at the end. ``dry_run`` only returns what would happen. Raises
+        FolderRefused, before anything is written, for names that lead out of the folder, through
+        a link, or differ only in case.
+        """
+        return self._portal.call(
+            self._inner.get_folder(
+                folder, prefix, delete=delete, dry_run=dry_run, progress=progress, timeout=timeout
             )
         )
 

@@ -142,3 +142,34 @@ def test_a_name_that_does_not_exist_is_answered_with_what_was_meant(
     assert f"did you mean {store}" in cli.fails(1, "object", "ls", store[:-1])
     assert "did you mean data?" in cli.fails(1, "object", "info", store, "dat")
     assert "--name" in cli.fails(2, "object", "put", store, "-", stdin="x")
+
+
+def test_a_folder_is_stored_and_written(cli: CommandLine, store: str, tmp_path: Path) -> None:
+    source, copy = tmp_path / "in", tmp_path / "out"
+    (source / "sub").mkdir(parents=True)
+    (source / "sub" / "data.bin").write_bytes(DATA)
+    (source / "a.txt").write_text("text")
+    names = ["new/a.txt", "new/sub/data.bin"]
+
+    planned = cli.ok("object", "put-folder", store, source, "--prefix", "new/", "--dry-run")
+    assert planned.splitlines()[:2] == [f"copy {one}" for one in names]
+    assert "new/a.txt" not in cli.ok("object", "ls", store, "-n")
+    stored = cli.json("object", "put-folder", store, source, "--prefix", "new/")
+    wrote = cli.json("object", "get-folder", store, copy, "--prefix", "new/")
+    again = cli.json("object", "get-folder", store, copy, "--prefix", "new/")
+
+    assert stored["copied"] == wrote["copied"] == names
+    assert (copy / "sub" / "data.bin").read_bytes() == DATA
+    assert (again["copied"], again["unchanged"], again["bytes"]) == ([], 2, 0)
+
+    (copy / "a.txt").write_text("mine")
+    refused = cli.fails(2, "object", "get-folder", store, copy, "--prefix", "new/")
+    assert "Replace 1 existing files?" in refused
+    assert (copy / "a.txt").read_text() == "mine"
+    (source / "a.txt").unlink()
+    delete = ("object", "put-folder", store, source, "--prefix", "new/", "--delete")
+    assert "Delete 1 objects" in cli.fails(2, *delete)
+    assert cli.json(*delete, "--force")["deleted"] == ["new/a.txt"]
+    assert cli.ok("object", "ls", store, "-n").splitlines() == ["a/b.txt", "data", names[1]]
+    cli.ok("object", "put", store, "--name", "../x", stdin="elsewhere")
+    assert "'../x' leads out of the folder" in cli.fails(1, "object", "get-folder", store, copy)

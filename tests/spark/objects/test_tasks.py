@@ -1,5 +1,7 @@
 """Objects as rows, against both servers and without a JVM."""
 
+import hashlib
+import os
 import pickle
 import sys
 from collections.abc import Iterator
@@ -14,8 +16,12 @@ from pyspark.sql.types import StructType
 
 from jetspark import ObjectStoreConfig, sync
 from jetspark.errors import InvalidSchema, StreamFull
+from jetspark.spark.connection_settings import Connection
+from jetspark.spark.connections import CONNECTIONS
+from jetspark.spark.objects.options import parse_object_options
 from jetspark.spark.objects.reader import Listed, ObjectReader, pack
 from jetspark.spark.objects.source import ObjectDataSource
+from jetspark.spark.option_reader import Use
 from jetspark.spark.stream.planner import DataLoss
 from jetspark.spark.stream.sink.plan import WriteRefused
 from jetspark.spark.stream.view import PlanningFailed
@@ -37,6 +43,11 @@ def _read(source: ObjectDataSource, schema: StructType | None = None) -> list[di
     parts = reader.partitions()
     copy = pickle.loads(pickle.dumps(reader))
     return [row for part in parts for batch in copy.read(part) for row in batch.to_pylist()]
+
+
+def parse_connection_of(source: ObjectDataSource) -> Connection:
+    """Return the settings of the connection that the source's tasks use."""
+    return parse_object_options(source.options, Use.READ).connection
 
 
 def _batch(**objects: bytes) -> Iterator[pa.RecordBatch]:
@@ -89,8 +100,8 @@ def _replace_when_opened(
     store.put("hot", contents.pop(0))
     really_open = sync.ObjectStore.open
 
-    def opened(opening: sync.ObjectStore, name: str) -> sync.ObjectReader:
-        reader = really_open(opening, name)
+    def opened(opening: sync.ObjectStore, name: str, **options: Any) -> sync.ObjectReader:
+        reader = really_open(opening, name, **options)
         if name == "hot" and contents:
             store.put("hot", contents.pop(0))
         return reader
@@ -157,6 +168,86 @@ def test_a_large_object_does_not_join_small_ones_in_a_batch(
     assert [batch.num_rows for batch in batches] == [2, 1, 1]
 
 
+def test_only_the_wanted_bytes_are_fetched(url: str, jetstream: sync.JetStream) -> None:
+    store = _store(jetstream, "RANGES")
+    large = os.urandom(6_000_000)
+    store.put("large", large)
+    store.put("small", b"12345")
+    parsed = parse_connection_of(_source(url, "RANGES"))
+    with CONNECTIONS.borrow(parsed) as client:
+        before = client.stats.in_bytes
+
+    rows = _read(_source(url, "RANGES", start="4000003", length="70000"))
+    tail = _read(_source(url, "RANGES", start="5999990", pathGlobFilter="la*"))
+    with CONNECTIONS.borrow(parsed) as client:
+        fetched = client.stats.in_bytes - before
+
+    assert [(row["path"], row["length"], row["content"]) for row in rows] == [
+        ("large", len(large), large[4_000_003:4_070_003]),
+        ("small", 5, b""),
+    ]
+    assert [row["content"] for row in tail] == [large[-10:]]
+    assert 70_000 < fetched < 3_000_000
+
+
+def test_a_large_object_is_split_into_rows_of_bounded_size(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    store = _store(jetstream, "SPLIT")
+    large = os.urandom(3_000_001)
+    store.put("large", large)
+    store.put("small", b"12345")
+    store.put("empty", b"")
+    source = _source(url, "SPLIT", splitBytes="1000000", minPartitions="2")
+
+    rows = _read(source)
+    middle = _read(_source(url, "SPLIT", splitBytes="500", start="3", length="1200"))
+
+    assert {len(row["content"]) for row in rows} == {0, 1, 5, 1_000_000}
+    assert [row["start"] for row in rows if row["path"] == "large"] == [
+        n * 1_000_000 for n in range(4)
+    ]
+    joined = b"".join(row["content"] for row in rows if row["path"] == "large")
+    assert hashlib.sha256(joined).digest() == hashlib.sha256(large).digest()
+    assert {row["length"] for row in rows} == {0, 5, len(large)}
+    assert [(row["path"], row["start"], row["content"]) for row in middle] == [
+        ("empty", 0, b""),
+        ("large", 3, large[3:503]),
+        ("large", 503, large[503:1003]),
+        ("large", 1003, large[1003:1203]),
+        ("small", 3, b"45"),
+    ]
+    with pytest.raises(InvalidSchema, match="with splitBytes it needs the column 'start'"):
+        source.reader(ROW)
+
+
+@pytest.mark.parametrize("micro_batch", [False, True])
+def test_the_rows_of_an_object_are_of_one_content(
+    url: str, jetstream: sync.JetStream, monkeypatch: pytest.MonkeyPatch, micro_batch: bool
+) -> None:
+    """It would be neither the old nor the new object, without a sign of it."""
+    bucket = f"PINNED{micro_batch}"
+    monkeypatch.setattr(READER, "in_micro_batch", lambda: micro_batch)
+    monkeypatch.setattr(READER, "BATCH_BYTES", 1)
+    store = _store(jetstream, bucket)
+    store.put("a", b"old!" * 100)
+    source = _source(url, bucket, splitBytes="100")
+    reader = source.reader(source.schema())
+    (part,) = reader.partitions()
+
+    batches: Any = reader.read(part)
+    assert next(batches).to_pylist()[0]["content"] == b"old!" * 25
+    store.put("a", b"new!" * 100)
+    with pytest.raises(DataLoss, match=r"'a' of '.*' was replaced since the read was planned"):
+        list(batches)
+
+    batches = reader.read(reader.partitions()[0])
+    assert next(batches).to_pylist()[0]["content"] == b"new!" * 25
+    store.delete("a")
+    with pytest.raises(DataLoss, match="was deleted since the read was planned"):
+        list(batches)
+
+
 def test_links_are_followed(url: str, jetstream: sync.JetStream) -> None:
     store = _store(jetstream, "LINKS")
     target = store.put("real", b"here")
@@ -214,7 +305,7 @@ def test_mistakes_are_one_line(url: str, jetstream: sync.JetStream) -> None:
 
 
 def test_small_objects_share_a_partition() -> None:
-    objects = [Listed(str(number), 10, 0) for number in range(10)]
+    objects = [Listed(str(number), 10, 0, wanted=10) for number in range(10)]
 
     assert [len(part) for part in pack(objects, min_partitions=1)] == [10]
     assert [len(part) for part in pack(objects, min_partitions=4)] == [2, 2, 2, 2, 2]

@@ -137,6 +137,58 @@ def _get() -> None:
     """  # fmt: skip
 
 
+_folder_prefix = click.option(
+    "--prefix", default="", help="What the names start with before the path of the file: 2026/"
+)
+_folder_delete = click.option(
+    "--delete", is_flag=True, help="At the end, delete what the other side does not have."
+)
+_folder_dry_run = click.option("--dry-run", is_flag=True, help="Only show what would happen.")
+
+
+@object_group.remote("put-folder", "jetspark.cli.object.folders:put_folder")
+@_bucket
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@_folder_prefix
+@_folder_delete
+@_folder_dry_run
+@_progress
+@_force
+def _put_folder() -> None:
+    """Store all files below a folder; those with the same content are skipped.
+
+    An object is named after the path of its file below FOLDER. Before objects are replaced or
+    deleted you are asked; --force does it without a question.
+
+    \b
+    Examples:
+      jetspark object put-folder FILES reports
+      jetspark object put-folder FILES reports --prefix 2026/ --delete --dry-run
+    """  # fmt: skip
+
+
+@object_group.remote("get-folder", "jetspark.cli.object.folders:get_folder")
+@_bucket
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@_folder_prefix
+@_folder_delete
+@_folder_dry_run
+@_progress
+@_force
+def _get_folder() -> None:
+    """Write the objects of a store to files below a folder; equal files are skipped.
+
+    Each file appears when it is complete and verified. Names that lead out of FOLDER, or differ
+    only in case, are refused before anything is written. Before files are replaced or deleted you
+    are asked; --force does it without a question.
+
+    \b
+    Examples:
+      jetspark object get-folder FILES copy
+      jetspark object get-folder FILES copy --prefix 2026/ --dry-run
+    """  # fmt: skip
+
+
 @object_group.remote("del", "jetspark.cli.object.stores:delete", aliases=("rm", "delete"))
 @_bucket
 @click.argument("name", metavar="[OBJECT]", required=False, shell_complete=object_names)

@@ -12,7 +12,9 @@ from jetspark.spark.option_reader import (
     OptionReader,
     Use,
     positive,
+    shortened,
     text_of,
+    whole_number,
 )
 from jetspark.subjects.tokens import bucket_name_problem
 
@@ -27,11 +29,17 @@ class ObjectOptions(msgspec.Struct, frozen=True, kw_only=True):
     path_glob: str = ""
     """Only matching names; empty: all."""
     min_partitions: int = 1
+    start: int = 0
+    """Content from this byte on."""
+    length: int | None = None
+    """At most this many bytes of content; None: to the end."""
+    split_bytes: int | None = None
+    """A row for every so many bytes; None: one for the whole content."""
 
 
 _COMMON: Final = (*CONNECTION_OPTIONS, "bucket")
 _OPTIONS: Final[Mapping[Use, tuple[str, ...]]] = {
-    Use.READ: (*_COMMON, "pathGlobFilter", "minPartitions"),
+    Use.READ: (*_COMMON, "pathGlobFilter", "minPartitions", "start", "length", "splitBytes"),
     Use.WRITE: _COMMON,
     Use.WRITE_STREAM: (*_COMMON, *STREAMING_WRITE_OPTIONS),
 }
@@ -50,6 +58,9 @@ def parse_object_options(
         min_partitions=1
         if writing
         else reader.take("minPartitions", positive, default_min_partitions),
+        start=0 if writing else reader.take("start", _bytes, 0),
+        length=None if writing else reader.take("length", _bytes, None),
+        split_bytes=None if writing else reader.take("splitBytes", positive, None),
     )
     reader.finish()
     return parsed
@@ -58,6 +69,13 @@ def parse_object_options(
 def _glob(text: str) -> str:
     glob_pattern(text_of(text))  # raises if it is malformed
     return text
+
+
+def _bytes(text: str) -> int:
+    number = whole_number(text, 0, 2**63 - 1)
+    if number is None:
+        raise ValueError(f"{shortened(text)} is not a number of bytes, 0 or more")
+    return number
 
 
 def _bucket(text: str) -> str:

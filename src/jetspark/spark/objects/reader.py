@@ -44,14 +44,22 @@ _COLUMNS: Final[Mapping[str, DataType]] = {
     "length": LongType(),
     "content": BinaryType(),
 }
+# Where the content of a row starts in its object: rows of one object have different ones.
+_START: Final = "start"
+_ALL_COLUMNS: Final[Mapping[str, DataType]] = {**_COLUMNS, _START: LongType()}
 
 
 class Listed(NamedTuple):
-    """An object as listed by the driver."""
+    """An object, or a piece of one, as listed by the driver."""
 
     name: str
     size: int
     mtime_ns: int
+    nuid: str = ""
+    """The content that a piece belongs to; empty: whatever the object has when it is read."""
+    start: int = 0
+    wanted: int = 0
+    """Bytes to read from ``start``, as far as the driver knows."""
 
 
 class ObjectPartition(InputPartition):
@@ -64,14 +72,18 @@ class ObjectPartition(InputPartition):
         self.count = count
 
 
-def object_schema() -> StructType:
-    """Return the default schema of a read: that of Spark's ``binaryFile``."""
-    return StructType([StructField(name, kind, nullable=False) for name, kind in _COLUMNS.items()])
+def object_schema(*, split: bool = False) -> StructType:
+    """Return the default schema of a read: that of Spark's ``binaryFile``.
+
+    ``split``: an object may have several rows, so they say where they start.
+    """
+    columns = _ALL_COLUMNS if split else _COLUMNS
+    return StructType([StructField(name, kind, nullable=False) for name, kind in columns.items()])
 
 
-def check_object_schema(schema: StructType) -> None:
+def check_object_schema(schema: StructType, *, split: bool = False) -> None:
     """Raise ``InvalidSchema`` unless every column exists for objects, with its type."""
-    known = {name.lower(): (name, kind.simpleString()) for name, kind in _COLUMNS.items()}
+    known = {name.lower(): (name, kind.simpleString()) for name, kind in _ALL_COLUMNS.items()}
     problems: list[str] = []
     seen: set[str] = set()
     for field in schema.fields:
@@ -79,31 +91,49 @@ def check_object_schema(schema: StructType) -> None:
         if name in seen:
             problems.append(f"column {field.name!r} is duplicated")
         elif name not in known:
-            problems.append(f"unknown column {field.name!r} (expected {', '.join(_COLUMNS)})")
+            problems.append(f"unknown column {field.name!r} (expected {', '.join(_ALL_COLUMNS)})")
         elif given != known[name][1]:
             problems.append(f"column {field.name!r} must be {known[name][1]}, not {given}")
         seen.add(name)
     if not schema.fields:
         problems.append("it has no columns")
+    if split and "content" in seen and _START not in seen:
+        problems.append(
+            "with splitBytes it needs the column 'start' (long), or the rows of an object cannot "
+            "be put in order"
+        )
     if problems:
         raise InvalidSchema(f"schema of format {OBJECT_FORMAT!r}: {'; '.join(problems)}")
 
 
 def pack(objects: Sequence[Listed], *, min_partitions: int) -> list[list[Listed]]:
     """Split objects into partitions of about equal size, none far above the limit."""
-    total = sum(one.size for one in objects)
+    total = sum(one.wanted for one in objects)
     limit = min(PARTITION_BYTES, max(1, -(-total // min_partitions)))
     # Without content all have the same weight.
     count = max(1, -(-len(objects) // min_partitions))
     parts: list[list[Listed]] = []
     size = 0
     for one in objects:
-        if not parts or size + one.size > limit or len(parts[-1]) >= count:
+        if not parts or size + one.wanted > limit or len(parts[-1]) >= count:
             parts.append([])
             size = 0
         parts[-1].append(one)
-        size += one.size
+        size += one.wanted
     return parts
+
+
+def pieces(one: Listed, options: ObjectOptions) -> list[Listed]:
+    """Return what to read of an object: one row, or with ``splitBytes`` as many as it takes."""
+    start = min(options.start, one.size)
+    end = one.size if options.length is None else min(start + options.length, one.size)
+    size = options.split_bytes
+    if size is None:
+        return [one._replace(nuid="", start=options.start, wanted=end - start)]
+    return [
+        one._replace(start=at, wanted=min(size, end - at))
+        for at in range(start, end, size) or [start]
+    ]
 
 
 class ObjectReader(DataSourceReader):
@@ -161,9 +191,14 @@ class ObjectReader(DataSourceReader):
     ) -> Iterator[pa.RecordBatch]:
         rows: list[tuple[Listed, bytes]] = []
         size = 0
+        deleted = ""
         for one in objects:
+            if one.name == deleted:
+                continue  # its first piece was left out
             row = self._fetch(one) if self._content else (one, b"")
-            if row is None and skip_deleted:
+            # A later piece is not left out: a part of an object looks like all of it.
+            if row is None and skip_deleted and one.start == self._options.start:
+                deleted = one.name
                 continue
             if row is None:
                 raise DataLoss(
@@ -200,27 +235,39 @@ class ObjectReader(DataSourceReader):
                     f"({error}): delete the link, or leave it out with pathGlobFilter"
                 ) from error
         objects = sorted(one for one in found if one is not None)
-        if self._content:
-            self._check_sizes(objects)
-        return objects
+        if not self._content:
+            return objects
+        rows = [piece for one in objects for piece in pieces(one, self._options)]
+        self._check_sizes(rows)
+        return rows
 
     def _fetch(self, one: Listed) -> tuple[Listed, bytes] | None:
         """Read an object, None if it was deleted; its metadata is that of the content read."""
         options = self._options
+        start, length = options.start, options.length
+        if one.nuid:
+            start, length = one.start, one.wanted
 
         def attempt(client: sync.Client) -> tuple[Listed, bytes] | None:
             store = jetstream_of(client, options.connection).object_store(options.bucket)
             for _ in range(OPENS_MAX):
                 try:
-                    reader = store.open(one.name)
+                    reader = store.open(one.name, start=start, length=length)
                 except ObjectNotFound:
                     return None
                 with reader:
+                    if one.nuid and reader.info.nuid != one.nuid:
+                        raise DataLoss(
+                            f"object {one.name!r} of {options.bucket!r} was replaced since the "
+                            "read was planned, and its rows must be of one content: load it "
+                            "again, or call jetspark.spark.refresh on the DataFrame"
+                        )
                     try:
                         content = reader.read()
                     except ObjectNotFound:
                         continue  # replaced or deleted during the read: only opening it tells
-                return Listed(one.name, len(content), int(reader.info.time_ns)), content
+                info = reader.info
+                return one._replace(size=info.size, mtime_ns=int(info.time_ns)), content
             raise DataLoss(
                 f"object {one.name!r} of {options.bucket!r} was replaced during each of "
                 f"{OPENS_MAX} reads: read it when it is replaced less often, or leave it out with "
@@ -236,6 +283,7 @@ class ObjectReader(DataSourceReader):
             "modificationtime": lambda kind: microseconds([one.mtime_ns for one, _ in rows], kind),
             "length": lambda kind: pa.array([one.size for one, _ in rows], kind),
             "content": lambda kind: pa.array([content for _, content in rows], kind),
+            _START: lambda kind: pa.array([one.start for one, _ in rows], kind),
         }
         arrays = [columns[field.name.lower()](field.type) for field in schema]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -245,10 +293,11 @@ class ObjectReader(DataSourceReader):
 
     def _check_sizes(self, objects: Sequence[Listed]) -> None:
         for one in objects:
-            if one.size > CONTENT_BYTES_MAX:
+            if one.wanted > CONTENT_BYTES_MAX:
                 raise PlanningFailed(
-                    f"format {OBJECT_FORMAT!r}: object {one.name!r} has {one.size} bytes, more "
-                    f"than Spark's maximum for a value ({CONTENT_BYTES_MAX}): leave it out with "
+                    f"format {OBJECT_FORMAT!r}: object {one.name!r} has {one.wanted} bytes, more "
+                    f"than Spark's maximum for a value ({CONTENT_BYTES_MAX}): read it in several "
+                    "rows with splitBytes (67108864, for example), leave it out with "
                     "pathGlobFilter, or read without the column content"
                 )
 
@@ -257,8 +306,9 @@ def _listed(store: sync.ObjectStore, info: ObjectInfo) -> Listed | None:
     """Resolve a name; None for a link to a whole store, which is no object."""
     link = info.options.link if info.options is not None else None
     if link is None:
-        return Listed(info.name, info.size, int(info.time_ns))
+        return Listed(info.name, info.size, int(info.time_ns), info.nuid)
     if not link.name:
         return None
     with store.open(info.name) as reader:
-        return Listed(info.name, reader.info.size, int(reader.info.time_ns))
+        target = reader.info
+        return Listed(info.name, target.size, int(target.time_ns), target.nuid)

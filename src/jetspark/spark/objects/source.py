@@ -1,8 +1,9 @@
 """``ObjectDataSource``: the format ``nats_object`` for Spark.
 
 An object is a row with the columns of Spark's ``binaryFile``: path, modificationTime, length,
-content. Written rows become objects; one with the same name and content is not written again, so
-that a task that runs twice changes nothing.
+content. With ``splitBytes`` a large object is several rows, with where each starts. Written rows
+become objects; one with the same name and content is not written again, so that a task that runs
+twice changes nothing.
 """
 
 import os
@@ -42,7 +43,7 @@ class ObjectDataSource(DataSource):
     def schema(self) -> StructType:
         """Return the default schema of a read."""
         refuse_catalog_table(OBJECT_FORMAT, self.options)
-        return object_schema()
+        return object_schema(split="splitBytes" in self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a store; refuses invalid options and schemas."""
@@ -51,7 +52,7 @@ class ObjectDataSource(DataSource):
             Use.READ,
             default_min_partitions=default_min_partitions(os.environ),
         )
-        check_object_schema(schema)
+        check_object_schema(schema, split=options.split_bytes is not None)
         return ObjectReader(options, schema)
 
     # The names and arguments below are Spark's.

@@ -24,6 +24,12 @@ from jetspark.client.jetstream.objects.chunks import ObjectData
 from jetspark.client.jetstream.objects.cleaning import Cleaner, surely
 from jetspark.client.jetstream.objects.config import STREAM_PREFIX, from_stream_config
 from jetspark.client.jetstream.objects.files import FILE_PIECE, FileTarget
+from jetspark.client.jetstream.objects.folders import (
+    FolderCopied,
+    FolderGet,
+    FolderProgress,
+    FolderPut,
+)
 from jetspark.client.jetstream.objects.info import (
     CHUNK_SIZE,
     ObjectInfo,
@@ -209,6 +215,54 @@ class ObjectStore:
                 return opened.info
         finally:
             await surely(asyncio.to_thread(target.discard))
+
+    async def put_folder(
+        self,
+        folder: str | os.PathLike[str],
+        prefix: str = "",
+        *,
+        delete: bool = False,
+        dry_run: bool = False,
+        progress: FolderProgress | None = None,
+        timeout: Timeout | None = None,
+    ) -> FolderCopied:
+        """Store every file below a folder, named ``prefix`` and its relative path with ``/``.
+
+        Files that the store has with the same size and digest are not stored again, so an
+        interrupted call can be repeated; each object appears when it is complete. With ``delete``,
+        objects with the prefix and without a file are deleted at the end. ``dry_run`` only returns
+        what would happen. ``progress`` is called with the files done and their number. Raises
+        FolderRefused, before anything is stored, for links to folders and special files.
+        """
+        text(prefix, "prefix")
+        if progress is not None:
+            function(progress, "progress", "the files done and their number")
+        put = FolderPut(self, Path(folder), prefix)
+        return await put.run(delete=delete, dry_run=dry_run, progress=progress, timeout=timeout)
+
+    async def get_folder(
+        self,
+        folder: str | os.PathLike[str],
+        prefix: str = "",
+        *,
+        delete: bool = False,
+        dry_run: bool = False,
+        progress: FolderProgress | None = None,
+        timeout: Timeout | None = None,
+    ) -> FolderCopied:
+        """Write every object whose name starts with ``prefix`` to a file below a folder.
+
+        Its path is the rest of the name. Files with the same size and digest are not written
+        again; each file appears when it is complete and verified. With ``delete``, files without
+        an object are deleted at the end. ``dry_run`` only returns what would happen. Raises
+        FolderRefused, before anything is written, for names that lead out of the folder, through
+        a link, or differ only in case.
+        """
+        text(prefix, "prefix")
+        if progress is not None:
+            function(progress, "progress", "the files done and their number")
+        get = FolderGet(self, Path(folder), prefix)
+        return await get.run(delete=delete, dry_run=dry_run, progress=progress, timeout=timeout)
 
     @opens
     async def open(

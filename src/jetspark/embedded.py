@@ -68,12 +68,13 @@ class Server:
         """Recover the store and listen."""
         await self._inner.start()
 
-    def reload(self, settings: Settings) -> None:
+    async def reload(self, settings: Settings) -> None:
         """Apply new settings while running: all of them or, with ConfigRefused, none.
 
-        Users that changed or were removed are disconnected, as nats-server does.
+        Users that changed or were removed are disconnected, as nats-server does. Clients are
+        served meanwhile.
         """
-        self._inner.reload(settings)
+        await self._inner.reload(settings)
 
     async def close(self) -> None:
         """Stop listening, write everything staged to disk, disconnect clients, close the store."""

@@ -116,7 +116,7 @@ class TurnProbe:
         return longest
 
     @contextmanager
-    def client(self, **options: bool) -> "Iterator[Wire]":
+    def client(self, **options: bool | int | str) -> "Iterator[Wire]":
         """A client that speaks the protocol by hand, with these options in its CONNECT."""
         with socket.create_connection(("127.0.0.1", self.server.port)) as made:
             wire = Wire(made)

@@ -1,5 +1,6 @@
 """What a program meets that uses more than is installed: one line, which names the extra."""
 
+import asyncio
 import json
 import pickle
 import sys
@@ -229,7 +230,7 @@ def test_a_reload_that_needs_an_extra_names_it_and_changes_nothing(
     monkeypatch.setitem(sys.modules, "cryptography", None)
 
     with pytest.raises(MissingExtra, match=r"cryptography: .*\[server\]"):
-        server.reload(verifying)
+        asyncio.run(server.reload(verifying))
 
     assert server.settings is before
 

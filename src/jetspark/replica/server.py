@@ -41,6 +41,7 @@ from jetspark.server.config.jetspark import Remote
 from jetspark.server.config.settings import Settings
 from jetspark.server.monitor.replica_state import ReplicaState
 from jetspark.server.net.connection import Connection
+from jetspark.server.pacing import paced
 from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.router import Router
 from jetspark.server.server import Server
@@ -196,9 +197,11 @@ class ReplicaServer(Server):
             await bridge.close()
         await super().close()
 
-    def reload(self, settings: Settings) -> None:
+    async def reload(self, settings: Settings) -> None:
         """Apply new settings; the leader cannot change."""
-        super().reload(with_replica(settings, of=(), streams=None, no_reads=None, read_only=None))
+        await super().reload(
+            with_replica(settings, of=(), streams=None, no_reads=None, read_only=None)
+        )
 
     # The leader --------------------------------------------------------------------------------
 
@@ -286,12 +289,13 @@ class ReplicaServer(Server):
         self._was_up = bridge.up
         if path != self._path or payload != self.max_payload:
             self._path = path
-            self._limit_payloads()
-            self._send_info()
+            self.run(self._pass_on())
 
-    def _limit_payloads(self) -> None:
-        for connection in self.connections:
+    async def _pass_on(self) -> None:
+        """Tell the clients what changed at the leader."""
+        async for connection in paced(self.connections):
             connection.session.follow_limits()
+        await self._send_info()
 
     @property
     def max_payload(self) -> int:

@@ -11,6 +11,7 @@ import logging
 import platform
 import random
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
@@ -26,7 +27,6 @@ from jetspark.server.arguments import (
     ServerArguments,
     combined,
     raise_open_files_limit,
-    users_by_name,
 )
 from jetspark.server.auth.authenticator import Accepted, Authenticator
 from jetspark.server.auth.connection_limits import TOO_MANY, ConnectionLimits, Surplus
@@ -37,7 +37,7 @@ from jetspark.server.auth.violations import AUTHORIZATION_VIOLATION
 from jetspark.server.close_reason import CloseReason
 from jetspark.server.config.accounts import AccountJetStream
 from jetspark.server.config.packages import MONITORING, check_packages
-from jetspark.server.config.problem import ConfigProblem, ConfigRefused
+from jetspark.server.config.problem import ConfigRefused
 from jetspark.server.config.settings import Settings
 from jetspark.server.jetstream.budgets import output_budget
 from jetspark.server.jetstream.remotes import Remotes
@@ -52,6 +52,7 @@ from jetspark.server.net.listening import Acceptor, open_listener, shown_address
 from jetspark.server.net.tls import TlsRuntime, tls_runtime
 from jetspark.server.net.turn_queue import FanOuts, TurnQueue
 from jetspark.server.net.unread_output import UnreadOutput
+from jetspark.server.pacing import paced
 from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.flusher import Flusher
 from jetspark.server.routing.receiver import Pending, Receiver
@@ -65,8 +66,10 @@ from jetspark.version import NATS_VERSION, VERSION
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from jetspark.server.auth.users import Account as ConfiguredAccount
     from jetspark.server.monitor.monitor import Monitor
     from jetspark.server.monitor.replica_state import ReplicaState
+    from jetspark.server.prepared import Prepared
 
 log: logging.Logger = logging.getLogger("jetspark.server")
 
@@ -75,6 +78,9 @@ BACKLOG: Final = 4096
 AUTHORIZATION_TIMEOUT: Final = seconds(2)
 # How long clients may keep reading when the server closes.
 CLOSING_S: Final = 2.0
+# Of a reload; an account takes about ten times as long as a connection.
+ACCOUNTS_PER_TURN: Final = 16
+CONNECTIONS_PER_TURN: Final = 64
 # nats-server reports its Go version in INFO; this one reports Python.
 GO: Final = f"python{platform.python_version()}"
 
@@ -152,7 +158,9 @@ class Server:
         self._freed_memory = FreedMemory()
         self._no_connections = asyncio.Event()
         self._no_connections.set()
-        self._limit_accounts()
+        self._reloading = asyncio.Lock()
+        for account in self.accounts.values():
+            self._limit_account(account)
 
     @property
     def _monitored(self) -> bool:
@@ -293,7 +301,7 @@ class Server:
         log.info("Entering lame duck mode, stop accepting new clients")
         self.lame_duck = True
         self.stop_listening()
-        self._send_info()
+        await self._send_info()
         grace_s = self.settings.lame_duck_grace_period / 1e9
         spread_s = max(0.0, self.settings.lame_duck_duration / 1e9 - grace_s)
         if self.connections:
@@ -435,76 +443,96 @@ class Server:
         if not self.connections and not self._closing:
             self._no_connections.set()
 
-    def reload(self, settings: Settings) -> None:
+    async def reload(self, settings: Settings) -> None:
         """Apply new settings while running: all of them or, with ConfigRefused, none.
 
-        Users that changed or were removed are disconnected, as nats-server does.
+        Users that changed or were removed are disconnected, as nats-server does. Clients are
+        served meanwhile: settings are compared and checked in a thread, and applied to many
+        accounts and connections in steps.
         """
-        from jetspark.server.config.reload import plan_reload
+        from jetspark.server.prepared import prepare
 
-        plan = plan_reload(self.settings, settings)
-        if plan.refusals:
-            raise ConfigRefused(
-                tuple(ConfigProblem("", 0, f"{r.name}: {r.reason}") for r in plan.refusals)
-            )
-        check_packages(settings)
-        directory = build_directory(settings)
-        tls = tls_runtime(settings.tls) if settings.tls else None
-        for change in plan.changes:
+        async with self._reloading:
+            before = self.settings
+            outdated: list[object] = [before, self.directory]
+            prepared = await asyncio.to_thread(prepare, before, settings)
+            del before
+            await self._apply(prepared)
+            # Thousands of accounts take milliseconds to free.
+            with suppress(RuntimeError):  # a thread cannot be started
+                await asyncio.to_thread(outdated.clear)
+
+    async def _apply(self, prepared: "Prepared") -> None:
+        """Apply new settings that have been checked.
+
+        The users change at once; connections that were made before keep the users of that time
+        until their step.
+        """
+        settings, directory = prepared.settings, prepared.directory
+        added = directory.accounts.keys() - self.accounts.keys()
+        async for name in paced(added, ACCOUNTS_PER_TURN):
+            self._add_account(directory.accounts[name])
+        if self._life == "over":
+            return
+        for change in prepared.changes:
             log.info("Reloaded: %s = %s", change.name, change.new)
-        before, self.settings = self.settings, settings
+        self.settings = settings
         self.config_loaded_ns = self.clock.now_ns()
         self.remotes.follow(settings)
-        self.tls = tls
-        for name in directory.accounts.keys() - self.accounts.keys():
-            account = self.accounts[name] = Account(name, self.turn)
-            granted = directory.accounts[name].jetstream
-            if self.runtime is None:
-                continue
-            if granted is None:
-                account.refuse_jetstream()
-            else:
-                self.runtime.serve(account, granted, self.flush)
-        self._change_directory(directory, before)
-        if self.runtime is not None:
-            self.runtime.change(settings, self._granted())
+        self.tls = prepared.tls
+        self.directory = directory
+        self.authenticator = prepared.authenticator
+        self.login_limits.follow(settings.jetspark.limits)
+        self.connection_limits.follow(settings.jetspark.limits)
+        self.unread.follow(output_budget(settings.jetspark.memory.pending))
         self.keepalive.follow(
             ping_interval_ns=settings.ping_interval,
             ping_max=settings.ping_max,
             auth_timeout_ns=self.authorization_timeout,
             write_deadline_ns=settings.write_deadline,
         )
-        self._limit_accounts()
-        self.login_limits.follow(settings.jetspark.limits)
-        self.connection_limits.follow(settings.jetspark.limits)
-        self.unread.follow(output_budget(settings.jetspark.memory.pending))
-        for connection in self.connections:
-            connection.follow_settings()
-        self._close_surplus()
-        self._send_info()
+        await self._change_users(prepared)
+        if self.runtime is not None:
+            self.runtime.change(settings)
+            granted = self._granted()
+            async for driver in paced(self.runtime.drivers, ACCOUNTS_PER_TURN):
+                self.runtime.change_driver(driver, granted)
+        async for account in paced(self.accounts.values()):
+            self._limit_account(account)
+        await self._close_surplus()
+        await self._send_info()
 
-    def _limit_accounts(self) -> None:
-        """Apply the limit of subscriptions to every account."""
-        for account in self.accounts.values():
-            account.router.subscriptions_max = (
-                self.settings.jetspark.limits.subscriptions_per_account
-            )
+    def _add_account(self, found: "ConfiguredAccount") -> None:
+        """Serve an account that a reload added."""
+        account = Account(found.name, self.turn)
+        if self.runtime is not None and found.jetstream is not None:
+            self.runtime.serve(account, found.jetstream, self.flush)
+        elif self.runtime is not None:
+            account.refuse_jetstream()
+        self._limit_account(account)
+        self.accounts[found.name] = account
 
-    def _change_directory(self, directory: Directory, before: Settings) -> None:
-        self.directory = directory
-        self.authenticator = Authenticator(directory)
-        old, new = users_by_name(before), users_by_name(self.settings)
+    def _limit_account(self, account: Account) -> None:
+        """Apply the limit of subscriptions to an account."""
+        account.router.subscriptions_max = self.settings.jetspark.limits.subscriptions_per_account
+
+    async def _change_users(self, prepared: "Prepared") -> None:
+        """Disconnect clients whose user changed, and apply the new settings to the others."""
         unnamed_may_stay = self._admits_without_name()
-        for connection in self.connections:
+        async for connection in paced(self.connections, CONNECTIONS_PER_TURN):
+            if connection not in self.connections:
+                continue  # it left meanwhile
             user = connection.session.user
             name = user.name if user is not None else ""
-            stays = user is not None and old.get(name) == new.get(name)
+            stays = user is not None and name in prepared.unchanged
             if stays and (name or unnamed_may_stay):
                 connection.session.admission.follow(self.authenticator)
+                connection.follow_settings()
             else:
                 connection.client.close(
                     AUTHORIZATION_VIOLATION, CloseReason.AUTHENTICATION_FAILURE
                 )
+                self.flush()
 
     def _admits_without_name(self) -> bool:
         """Return whether clients without a name are admitted: by a token, or anonymously."""
@@ -513,31 +541,37 @@ class Server:
         silent = self.authenticator.examine_silent()
         return isinstance(silent, Accepted) and not silent.user.name
 
-    def _close_surplus(self) -> None:
+    async def _close_surplus(self) -> None:
         """Close surplus connections: of the server at random, as nats-server does.
 
         Of an address, a user or an account it closes the newest.
         """
         staying = [each.session for each in self.connections if not each.client.closing]
-        for session, found in self.connection_limits.surplus(staying, self.directory):
-            session.close_surplus(found)
+        staying.sort(key=lambda session: session.client_id)
+        recount = self.connection_limits.recount(self.directory)
+        async for session in paced(staying, CONNECTIONS_PER_TURN):
+            found = recount.judge(session)
+            if found is not None:
+                session.close_surplus(found)
+                self.flush()
         remaining = [each for each in self.connections if not each.client.closing]
         limit = self.settings.max_connections
         surplus = len(remaining) - limit if limit > 0 else 0
         if surplus <= 0:
             return
-        for connection in random.sample(remaining, surplus):
+        async for connection in paced(random.sample(remaining, surplus), CONNECTIONS_PER_TURN):
             connection.client.close(TOO_MANY, CloseReason.MAXIMUM_CONNECTIONS)
+            self.flush()
         log.info("Closed %d connections to fall within max_connections", surplus)
 
-    def _send_info(self) -> None:
+    async def _send_info(self) -> None:
         """Send INFO again to the clients that support it."""
-        for connection in self.connections:
+        async for connection in paced(self.connections, CONNECTIONS_PER_TURN):
             session = connection.session
             understands = session.connected and session.options.protocol >= 1
             if understands and not connection.client.closing:
                 connection.client.receiver.queue(session.info())
-        self.flush()
+                self.flush()
 
     def info(self, client_id: int, client_ip: str, account: str) -> ServerInfo:
         """Return INFO for a client; ``account`` once it is known."""

@@ -91,7 +91,7 @@ class _Hosted:
     async def _do(self, request: dict[str, Any]) -> dict[str, Any]:
         match request["do"]:
             case "reload":
-                self._server.reload(load_file(self._config, os.environ))
+                await self._server.reload(load_file(self._config, os.environ))
             case "advance":
                 await self._advance(self._clock.now_ns() + request["ns"])
             case "fill":

@@ -14,12 +14,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.support.turn_probe import LONGEST_MS, TurnProbe, Wire
 
 from jetspark import COMPILED
 from jetspark.api.stream import StreamConfig, StreamState
 from jetspark.engine.archive import ArchiveWriter
+from jetspark.server.config.loader import load_text
 
 
 @pytest.fixture
@@ -478,3 +480,46 @@ def test_push_consumers_search_for_their_receivers_in_steps(probe: TurnProbe) ->
         for _ in range(count):
             other.until(b"hi\r\n")
         probe.check()
+
+
+def account_lines(names: range, password: str) -> str:
+    lines = (
+        f"A{n} {{ jetstream {{ max_mem: 1M }}, users: [{{ user: u{n}, password: {password},"
+        f" permissions {{ publish: ['$JS.API.>', 'b.{n}'], subscribe: '>' }} }}] }}"
+        for n in names
+    )
+    return "jetstream {}\naccounts {\n%s\n}\n" % "\n".join(lines)
+
+
+def test_a_reload_of_very_many_accounts_and_connections_is_applied_in_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, login = account_lines(range(1), "old"), {"user": "u0", "pass": "old"}
+    with (
+        TurnProbe(tmp_path, monkeypatch, settings) as probe,
+        contextlib.ExitStack() as clients,
+    ):
+        wires = [
+            clients.enter_context(probe.client(**login, protocol=1))
+            for _ in range(200)
+        ]
+        for wire in wires:
+            wire.settle()
+        probe.check()
+        new = load_text(account_lines(range(2_000), "old"), {})
+        asked = msgspec.structs.replace(probe.server.settings, accounts=new.accounts)
+        reload = probe.server.reload(asked)
+        asyncio.run_coroutine_threadsafe(reload, probe.loop).result(60)
+        probe.check()
+        for wire in wires:
+            wire.until(b"INFO ")  # the greeting, and the new one
+            wire.until(b"INFO ")
+        with probe.client(**{**login, "user": "u1999"}) as wire:
+            assert json.loads(wire.request(b"INFO", b""))["limits"]["max_memory"] == 1_000_000
+        new = load_text(account_lines(range(2_000), "changed"), {})
+        asked = msgspec.structs.replace(probe.server.settings, accounts=new.accounts)
+        reload = probe.server.reload(asked)
+        asyncio.run_coroutine_threadsafe(reload, probe.loop).result(60)
+        probe.check()
+        for wire in wires:
+            wire.until(b"-ERR 'Authorization Violation'\r\n")

@@ -240,7 +240,7 @@ async def test_an_account_that_a_reload_removed_does_not_end_the_monitoring(
 
     gone = "B { jetstream: enabled, users: [{user: b, password: b}] }"
     async with jetspark.Server(config=settings(gone)) as server:
-        server.reload(settings(""))
+        await server.reload(settings(""))
         for path in ("/healthz", "/varz", "/connz", "/accountz", "/jsz?accounts=1"):
             assert await get(server, path)
         assert (await text(server, "/metrics"))[0] == 200

@@ -387,4 +387,4 @@ async def test_a_reload_that_would_open_a_replica_is_refused(tmp_path: Path) -> 
     file = tmp_path / "replica.conf"
     file.write_text(file.read_text().replace("authorization", "# authorization"))
     with pytest.raises(ConfigRefused, match="requires none from its own clients"):
-        replica.reload(load_file(str(file), {}))
+        await replica.reload(load_file(str(file), {}))

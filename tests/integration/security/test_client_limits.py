@@ -126,11 +126,11 @@ async def test_a_reload_with_lower_limits_closes_the_newest(tmp_path: Path) -> N
     async with crowd(tmp_path) as clients:
         raws = [(await clients.join(line))[0] for line in (ANN, ABE, BOB, ANN, ABE, BOB, ANN)]
 
-        clients.server.reload(settings(tmp_path, "limits { connections_per_user: 2 }"))
+        await clients.server.reload(settings(tmp_path, "limits { connections_per_user: 2 }"))
         assert [await raw.say(b"") == IN for raw in raws] == [True] * 6 + [False]
-        clients.server.reload(settings(tmp_path, account="max_connections: 3"))
+        await clients.server.reload(settings(tmp_path, account="max_connections: 3"))
         assert [await raw.say(b"") == IN for raw in raws[:6]] == [True] * 4 + [False, True]
-        clients.server.reload(settings(tmp_path, "limits { connections_per_address: 1 }"))
+        await clients.server.reload(settings(tmp_path, "limits { connections_per_address: 1 }"))
         assert [await raw.say(b"") == IN for raw in raws[:3]] == [True, False, False]
 
 
@@ -140,7 +140,7 @@ async def test_a_reload_changes_what_an_account_may_send_and_subscribe(tmp_path:
         assert await raw.say(b"SUB a 1\r\n") == IN
 
         limits = "max_subscriptions: 2, max_payload: 5"
-        clients.server.reload(settings(tmp_path, account=limits))
+        await clients.server.reload(settings(tmp_path, account=limits))
         answer = await raw.say(b"SUB b 2\r\nSUB c 3\r\nPUB b 5\r\n12345\r\n")
         assert answer == b"-ERR 'maximum subscriptions exceeded'\r\nMSG b 2 5\r\n12345\r\n" + IN
         assert b"Maximum Payload" in await raw.say(b"PUB b 6\r\n123456\r\n")

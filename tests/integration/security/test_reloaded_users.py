@@ -28,7 +28,7 @@ async def test_a_removed_user_cannot_return_on_a_connection_of_another_user(
         raw = await Raw.open(server.port)
         assert await raw.say(connect(b"ann", b"a")) == b"PONG\r\n"
 
-        server.reload(settings(tmp_path, f"authorization {{ users: [{ANN}] }}"))
+        await server.reload(settings(tmp_path, f"authorization {{ users: [{ANN}] }}"))
 
         assert await raw.say(b"") == b"PONG\r\n"
         heard = await raw.say(connect(b"bob", b"b"))
@@ -45,7 +45,7 @@ async def test_a_second_connect_has_the_permissions_of_after_the_reload(tmp_path
         raw = await Raw.open(server.port)
         assert await raw.say(connect(b"ann", b"a")) == b"PONG\r\n"
 
-        server.reload(settings(tmp_path, f"authorization {{ users: [{ANN}, {less}] }}"))
+        await server.reload(settings(tmp_path, f"authorization {{ users: [{ANN}, {less}] }}"))
 
         heard = await raw.say(connect(b"bob", b"b") + b"SUB > 1\r\n")
         assert b"Permissions Violation for Subscription to" in heard
@@ -67,7 +67,7 @@ async def test_clients_without_a_name_do_not_stay_when_names_are_asked_for(
         raw = await Raw.open(server.port)
         assert await raw.say(b'CONNECT {"verbose":false}\r\nSUB > 1\r\n') == b"PONG\r\n"
 
-        server.reload(settings(tmp_path, users))
+        await server.reload(settings(tmp_path, users))
 
         heard = await raw.say(b"")
         assert b"PONG" not in heard
@@ -81,7 +81,7 @@ async def test_clients_with_a_token_stay_while_it_is_the_same(tmp_path: Path) ->
         line = b'CONNECT {"verbose":false,"auth_token":"secret"}\r\n'
         assert await raw.say(line) == b"PONG\r\n"
 
-        server.reload(settings(tmp_path, "authorization { token: secret, timeout: 3 }"))
+        await server.reload(settings(tmp_path, "authorization { token: secret, timeout: 3 }"))
 
         assert await raw.say(b"") == b"PONG\r\n"
         raw.close()

@@ -213,7 +213,7 @@ async def test_limits_and_waits_change_while_the_server_runs(tmp_path: Path) -> 
         client = await nats.connect(server.client_url, user="a", password="a")
         await made(client)
 
-        server.reload(
+        await server.reload(
             settings("max_streams: 1, max_file: 1000", "held_reads_max: 0, commit_delay: 1ms")
         )
         refused = await client.request("s.a", b"x" * 2000, timeout=5)

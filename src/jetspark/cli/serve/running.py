@@ -79,7 +79,8 @@ async def _serve(
 ) -> None:
     server = _server(settings)
     stop = asyncio.Event()
-    _on_signals(server, stop, lambda: _reload(server, flags, pid_files))
+    reloads = Reloads(server, flags, pid_files)
+    _on_signals(server, stop, lambda: server.run(reloads.run()))
     log.info("Starting jetspark (%s)", "compiled" if COMPILED else "interpreted")
     log.info("  Version:  %s, as nats-server %s", VERSION, NATS_VERSION)
     log.info("  Name:     %s", server.server_name)
@@ -142,26 +143,44 @@ def _on_signals(server: Server, stop: asyncio.Event, reload: Callable[[], None])
     trap(signal.SIGUSR2, lambda: server.run(server.enter_lame_duck_mode(stop)))
 
 
-def _reload(server: Server, flags: tuple[str, ...], pid_files: contextlib.ExitStack) -> None:
-    """Read the configuration again and apply what can change; all of it or nothing."""
-    asked = from_command_line(flags, os.environ)
-    if not isinstance(asked, Settings):
-        problems = asked.error.splitlines() if isinstance(asked, Exit) else [str(asked)]
+class Reloads:
+    """Reads the configuration again at every SIGHUP, one after the other."""
+
+    def __init__(
+        self, server: Server, flags: tuple[str, ...], pid_files: contextlib.ExitStack
+    ) -> None:
+        self._server = server
+        self._flags = flags
+        self._pid_files = pid_files
+        # The settings that were read last are also applied last.
+        self._running = asyncio.Lock()
+
+    async def run(self) -> None:
+        """Read the configuration and apply what can change; all of it or nothing."""
+        async with self._running:
+            try:
+                problems = await self._reload()
+            except RuntimeError as error:  # a thread cannot be started
+                problems = [in_words(error)]
         for problem in problems:
             log.error("Failed to reload server configuration: %s", problem)
-        return
-    pid_file_before = server.settings.pid_file
-    try:
-        handler = open_log(asked)
-        server.reload(asked)
-    except (ConfigRefused, MissingExtra, OSError, ssl.SSLError) as error:
-        for line in in_words(error).splitlines():
-            log.error("Failed to reload server configuration: %s", line)  # noqa: TRY400
-        return
-    set_up_log(asked, handler)
-    if asked.pid_file != pid_file_before:
+
+    async def _reload(self) -> list[str]:
+        # In a thread: the files may be long, and be on a slow disk.
+        asked = await asyncio.to_thread(from_command_line, self._flags, os.environ)
+        if not isinstance(asked, Settings):
+            return asked.error.splitlines() if isinstance(asked, Exit) else [str(asked)]
+        pid_file_before = self._server.settings.pid_file
         try:
-            _write_pid(asked.pid_file, pid_files)
-        except OSError as error:
-            log.error("%s", in_words(error))  # noqa: TRY400
-    log.info("Reloaded server configuration")
+            handler = open_log(asked)
+            await self._server.reload(asked)
+        except (ConfigRefused, MissingExtra, OSError, ssl.SSLError) as error:
+            return in_words(error).splitlines()
+        set_up_log(asked, handler)
+        if asked.pid_file != pid_file_before:
+            try:
+                _write_pid(asked.pid_file, self._pid_files)
+            except OSError as error:
+                log.error("%s", in_words(error))  # noqa: TRY400
+        log.info("Reloaded server configuration")
+        return []

@@ -5,8 +5,7 @@ The first two are ours (``jetspark { limits }``), that of an account is nats-ser
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol
 
 from jetspark.server.auth.users import Directory, User
 from jetspark.server.close_reason import CloseReason
@@ -44,9 +43,6 @@ class Connected(Protocol):
         ...
 
 
-ConnectedT = TypeVar("ConnectedT", bound=Connected)
-
-
 class ConnectionLimits:
     """Counts the connections of each address and user; those of an account are counted there."""
 
@@ -82,28 +78,20 @@ class ConnectionLimits:
         """Remove a connection that authenticated, or is about to do so again."""
         _subtract(self._users, user.name)
 
-    def surplus(
-        self, connected: Iterable[ConnectedT], directory: Directory
-    ) -> Iterator[tuple[ConnectedT, Surplus]]:
-        """Yield the connections that exceed the limits after a reload: the newest ones."""
-        addresses: Counter[str] = Counter()
-        users: Counter[str] = Counter()
-        accounts: Counter[str] = Counter()
-        for each in sorted(connected, key=lambda each: each.client_id):
-            user = each.user
-            found = self._judge_address(each.network, addresses[each.network] + 1)
-            if found is None and user is not None:
-                name = user.account.name
-                limit = directory.limits_of(name).max_connections
-                found = self._judge_account(name, limit, accounts[name] + 1)
-                found = found or self._judge_name(user.name, users[user.name] + 1)
-            if found is not None:
-                yield each, found
-                continue
-            addresses[each.network] += 1
-            if user is not None:
-                users[user.name] += 1
-                accounts[user.account.name] += 1
+    def recount(self, directory: Directory) -> "Recount":
+        """Return a count of the connections that stay after a reload."""
+        return Recount(self, directory)
+
+    def judge(self, connected: Connected, counted: "Recount") -> Surplus | None:
+        """Return why a connection may not stay besides those that were counted."""
+        user, network = connected.user, connected.network
+        found = self._judge_address(network, counted.addresses[network] + 1)
+        if found is not None or user is None:
+            return found
+        account = user.account.name
+        limit = counted.directory.limits_of(account).max_connections
+        found = self._judge_account(account, limit, counted.accounts[account] + 1)
+        return found or self._judge_name(user.name, counted.users[user.name] + 1)
 
     def _judge_user(self, user: User, of_user: int, of_account: int) -> Surplus | None:
         account = user.account
@@ -134,6 +122,29 @@ class ConnectionLimits:
             TOO_MANY_OF_ACCOUNT,
             CloseReason.MAXIMUM_ACCOUNT_CONNECTIONS,
         )
+
+
+class Recount:
+    """Counts connections anew, the oldest first: those that exceed a limit are the newest."""
+
+    def __init__(self, limits: ConnectionLimits, directory: Directory) -> None:
+        self._limits = limits
+        self.directory: Directory = directory
+        self.addresses: Counter[str] = Counter()
+        self.users: Counter[str] = Counter()
+        self.accounts: Counter[str] = Counter()
+
+    def judge(self, connected: Connected) -> Surplus | None:
+        """Count a connection that may stay; return why it may not."""
+        found = self._limits.judge(connected, self)
+        if found is not None:
+            return found
+        self.addresses[connected.network] += 1
+        user = connected.user
+        if user is not None:
+            self.users[user.name] += 1
+            self.accounts[user.account.name] += 1
+        return None
 
 
 def _subtract(counts: Counter[str], key: str) -> None:

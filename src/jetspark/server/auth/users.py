@@ -6,6 +6,7 @@ silently admit everyone or no one: a password without a user, a damaged bcrypt h
 of users that are not supported yet.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -314,7 +315,7 @@ def _secret_problems(what: str, secret: Secret) -> Iterator[str]:
 
 def _account_problems(settings: Settings) -> Iterator[str]:
     names = [account.name for account in settings.accounts]
-    for name in sorted({name for name in names if names.count(name) > 1}):
+    for name in sorted(name for name, count in Counter(names).items() if count > 1):
         yield f"Duplicate Account Entry: {name}"
     if GLOBAL_ACCOUNT in names:
         yield f'"{GLOBAL_ACCOUNT}" is a Reserved Account'

@@ -42,11 +42,16 @@ class Remotes:
         self._factory = factory
         self._clock = clock
         self._open: dict[str, Upstream] = {}
-        self._settings = settings
+        self._granted: dict[str, frozenset[str]] = {}
+        self._taking: dict[str, frozenset[str]] = {}
+        self.follow(settings)
 
     def follow(self, settings: Settings) -> None:
         """Apply other accounts; the remotes stay the same."""
-        self._settings = settings
+        # A stream may name thousands of sources, and each is looked up.
+        for name, remote in self._remotes.items():
+            self._granted[name] = granted_accounts(remote, settings)
+            self._taking[name] = taking_accounts(remote, settings)
 
     def of(self, account: str) -> "AccountRemotes":
         """Return those that an account may copy from."""
@@ -54,13 +59,11 @@ class Remotes:
 
     def grants(self, name: str, account: str) -> bool:
         """Return whether streams of an account may copy from a remote."""
-        remote = self._remotes.get(name)
-        return remote is not None and account in granted_accounts(remote, self._settings)
+        return account in self._granted.get(name, ())
 
     def may_take(self, name: str, account: str) -> bool:
         """Return whether streams of an account may remove messages from a remote."""
-        remote = self._remotes.get(name)
-        return remote is not None and account in taking_accounts(remote, self._settings)
+        return account in self._taking.get(name, ())
 
     def names(self) -> list[str]:
         """Return the names of all remotes, sorted."""

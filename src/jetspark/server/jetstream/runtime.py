@@ -353,8 +353,11 @@ class JetStreamRuntime:
             turn=account.router.turn,
         )
 
-    def change(self, settings: Settings, granted: Mapping[str, AccountJetStream]) -> None:
-        """Apply the settings that may change while streams are open (config/reload.py)."""
+    def change(self, settings: Settings) -> None:
+        """Apply the settings that may change while streams are open (config/reload.py).
+
+        `change_driver` of every account must follow.
+        """
         self._settings = engine_settings(settings)
         self._batch_limits = batch_limits(settings)
         self._held_reads.most = settings.jetspark.held_reads_max
@@ -367,11 +370,14 @@ class JetStreamRuntime:
                 self.usage.set_limit(storage, size)
                 if storage == Storage.FILE and self._disk_budget is not None:
                     self._disk_budget.end()
-        for name, driver in self._drivers.items():
-            driver.engine.change_settings(self._settings)
-            driver.commit_delay_ns = self._commit_delay
-            if name in granted:
-                driver.engine.change_limits(account_limits(granted[name]))
+
+    def change_driver(self, driver: EngineDriver, granted: Mapping[str, AccountJetStream]) -> None:
+        """Apply the settings that have changed to an account."""
+        driver.engine.change_settings(self._settings)
+        driver.commit_delay_ns = self._commit_delay
+        limits = granted.get(driver.engine.account)
+        if limits is not None:
+            driver.engine.change_limits(account_limits(limits))
 
     def _report(self, owner: object, error: OSError | None) -> None:
         assert isinstance(owner, tuple)

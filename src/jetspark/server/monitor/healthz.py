@@ -12,7 +12,7 @@ import msgspec
 
 from jetspark.api.base import ApiStruct
 from jetspark.server.monitor.arguments import Arguments, quote
-from jetspark.server.monitor.pacing import paced
+from jetspark.server.pacing import paced
 from jetspark.server.monitor.status import AccountStatus, JetStreamStatus, Readiness, ServerStatus
 from jetspark.store.log.timeline import AHEAD_MAX_NS
 from jetspark.units import format_duration

@@ -25,7 +25,7 @@ from jetspark.server.monitor.jetstream_usage import (
     limits_of,
     server_stats,
 )
-from jetspark.server.monitor.pacing import paced
+from jetspark.server.pacing import paced
 from jetspark.server.monitor.status import (
     AccountStatus,
     JetStreamStatus,

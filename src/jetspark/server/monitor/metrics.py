@@ -20,7 +20,7 @@ from jetspark.server.monitor.metrics_copies import add_copies
 from jetspark.server.monitor.metrics_jetstream import add_jetstream
 from jetspark.server.monitor.metrics_options import MetricsOptions
 from jetspark.server.monitor.metrics_own import add_own
-from jetspark.server.monitor.pacing import paced
+from jetspark.server.pacing import paced
 from jetspark.server.monitor.process import ProcessUsage
 from jetspark.server.monitor.status import AccountStatus, ServerStatus
 from jetspark.server.monitor.subsz import SubszOptions, subsz

@@ -10,7 +10,7 @@ from jetspark.server.monitor.jetstream_usage import AccountUsage, account_usage
 from jetspark.server.monitor.jsz import limit_shown
 from jetspark.server.monitor.metrics_options import Level, MetricsOptions
 from jetspark.server.monitor.metrics_own import Labels, add_consumer, add_copy, add_stream
-from jetspark.server.monitor.pacing import paced
+from jetspark.server.pacing import paced
 from jetspark.server.monitor.status import AccountStatus, ServerStatus, StreamStatus
 
 _SECOND_NS: Final = 1_000_000_000

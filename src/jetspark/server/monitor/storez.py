@@ -9,7 +9,7 @@ import msgspec
 
 from jetspark.api.base import ApiStruct, Timestamp, shown
 from jetspark.server.monitor.arguments import Arguments
-from jetspark.server.monitor.pacing import paced
+from jetspark.server.pacing import paced
 from jetspark.server.monitor.status import ServerStatus, StreamStatus
 from jetspark.server.monitor.store_stats import CommitStats
 

@@ -8,7 +8,7 @@ import msgspec
 from jetspark.api.base import ApiStruct, Timestamp, shown
 from jetspark.server.monitor.account_details import SublistCounts
 from jetspark.server.monitor.arguments import Arguments, BadArgument
-from jetspark.server.monitor.pacing import ITEMS_PER_TURN, paced
+from jetspark.server.pacing import ITEMS_PER_TURN, paced
 from jetspark.server.monitor.status import ServerStatus
 from jetspark.server.monitor.subscriptions import SubscriptionDetail, detail_of
 from jetspark.subjects.match import matches

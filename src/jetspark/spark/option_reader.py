@@ -22,12 +22,13 @@ STREAMING_WRITE_OPTIONS: Final = ("checkpointLocation", "queryName")
 
 
 class Use(StrEnum):
-    """The use of a format, in Spark's terms."""
+    """The use of a format, in Spark's terms; or a call of one of our functions."""
 
     READ = "read"
     READ_STREAM = "readStream"
     WRITE = "write"
     WRITE_STREAM = "writeStream"
+    CALL = "call"
 
 
 class InvalidOptions(Error, ValueError):
@@ -35,24 +36,25 @@ class InvalidOptions(Error, ValueError):
 
 
 class OptionReader:
-    """The options of one use of a format, and their errors.
+    """The options of one use of a format, or of a function, and their errors.
 
-    ``names`` are the documented options of each use; ``instead`` has explanations for options of
+    ``name`` is that of the format or function. ``names`` are the documented options of each use; ``instead`` has explanations for options of
     other uses, ``kafka`` what replaces options of Spark's Kafka source. Spark passes names in
     lower case.
     """
 
     def __init__(
         self,
-        format_name: str,
+        name: str,
         options: Mapping[str, str],
         use: Use,
         names: Mapping[Use, tuple[str, ...]],
         instead: Mapping[str, str] | None = None,
         kafka: Mapping[str, str] | None = None,
     ) -> None:
-        self._format = format_name
+        self._name = name
         self._use = use
+        self._title = name if use is Use.CALL else f"format {name!r}"
         self._options = {name.lower(): value for name, value in options.items()}
         self._known = {name.lower(): name for name in names[use]}
         # Options of other uses, with these uses.
@@ -61,9 +63,12 @@ class OptionReader:
             for name in its_names:
                 if name.lower() not in self._known:
                     self._others.setdefault(name.lower(), (name, []))[1].append(other)
+        self._refused: set[str] = set()
         self._instead = instead or {}
         self._kafka = kafka or {}
         self.problems: list[str] = []
+        if use is Use.CALL:
+            self._leave_out_other_types()
         for name in sorted(self._options.keys() - self._known.keys()):
             self.problems.append(self._name_problem(name))
 
@@ -78,12 +83,18 @@ class OptionReader:
         default: _Value,
         *,
         required: bool = False,
+        instead: str = "",
     ) -> _Value:
-        """Return the parsed value of ``name``; on an error, record it and return ``default``."""
+        """Return the parsed value of ``name``; on an error, record it and return ``default``.
+
+        ``instead``: what may be given instead of a required option.
+        """
         text = self._options.get(name.lower())
+        if name.lower() in self._refused:
+            return default
         if text is None or name.lower() not in self._known:
             if required:
-                self.problems.append(f"{name} is missing")
+                self.problems.append(f"{name} is missing{instead and f' (or {instead})'}")
             return default
         try:
             return parse(text.strip())
@@ -93,18 +104,30 @@ class OptionReader:
 
     def finish(self) -> None:
         """Raise ``InvalidOptions`` if there were errors."""
-        if not self._options:
+        if not self._options and self._use is not Use.CALL:
             raise InvalidOptions(
-                f"format {self._format!r}: Spark passed no options. For a table created with "
-                f"CREATE TABLE: {_catalog_table_advice(self._format)}"
+                f"{self._title}: Spark passed no options. For a table created with "
+                f"CREATE TABLE: {_catalog_table_advice(self._name)}"
             )
         if len(self.problems) == 1:
-            raise InvalidOptions(f"format {self._format!r}: {self.problems[0]}")
+            raise InvalidOptions(f"{self._title}: {self.problems[0]}")
         if self.problems:
             raise InvalidOptions(
-                f"format {self._format!r}: {len(self.problems)} options are invalid: "
+                f"{self._title}: {len(self.problems)} options are invalid: "
                 f"{'; '.join(self.problems)}"
             )
+
+    def _leave_out_other_types(self) -> None:
+        """Record values that are no strings: Spark converts those of a format, but not these."""
+        for name, value in list(self._options.items()):
+            if not isinstance(value, str):
+                advice = ": separate several values by commas" if name == "servers" else ""
+                kind = type(value).__name__
+                self.problems.append(
+                    f"{self._known.get(name, name)} must be a string, not {kind}{advice}"
+                )
+                # Known from now on, so that it is not reported as missing.
+                self._refused.add(name)
 
     def _name_problem(self, name: str) -> str:
         if name in self._others:

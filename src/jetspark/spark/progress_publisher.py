@@ -19,9 +19,12 @@ class ProgressPublisher:
 
     def __init__(self, spark: "SparkSession", subject: str, options: dict[str, str]) -> None:
         if not is_valid_literal(subject.encode()):
-            raise ValueError(f"{subject!r} is not a subject without wildcards")
-        names = {Use.WRITE: CONNECTION_OPTIONS}
-        reader = OptionReader("publish_progress", options, Use.WRITE, names)
+            raise ValueError(
+                f"publish_progress: {subject!r} is not a subject without wildcards, spaces or empty "
+                "tokens"
+            )
+        names = {Use.CALL: CONNECTION_OPTIONS}
+        reader = OptionReader("publish_progress", options, Use.CALL, names)
         self._connection = parse_connection(reader)
         reader.finish()
         self._subject = subject

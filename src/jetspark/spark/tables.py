@@ -51,7 +51,7 @@ def register_tables(
         from jetspark.spark.connections import jetstream_of
         from jetspark.spark.stream.view import lend_for_planning
 
-    reader = OptionReader("register_tables", options, Use.READ, {Use.READ: CONNECTION_OPTIONS})
+    reader = OptionReader("register_tables", options, Use.CALL, {Use.CALL: CONNECTION_OPTIONS})
     connection = parse_connection(reader)
     reader.finish()
     with lend_for_planning(

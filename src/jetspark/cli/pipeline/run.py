@@ -71,6 +71,24 @@ def run_once(
     say("The pipeline has caught up.")
 
 
+def check_run(
+    *,
+    place: Path,
+    connection: ConnectionSettings,
+    confs: tuple[str, ...],
+    refresh: tuple[str, ...],
+    full_refresh: tuple[str, ...],
+    full_refresh_all: bool,
+    **_others: object,
+) -> None:
+    """Check what can be checked of the arguments of ``run_once`` without Spark and a server."""
+    check_packages()
+    project = load_project(find_project(place))
+    select(project, refresh, full_refresh, everything=full_refresh_all)
+    check_settings(project, settings_of(confs))
+    connection_settings(connection)
+
+
 def check(*, place: Path, master: str, confs: tuple[str, ...], as_json: bool) -> None:
     """Let Spark load and resolve a project, without running it."""
     project = load_project(find_project(place))
@@ -123,10 +141,7 @@ def prepared(
     given: dict[str, str],
 ) -> Iterator[ConnectionSettings]:
     """Lend the connection to a server that has the project's resources."""
-    if SERVERS_SETTING in {**project.configuration, **given}:
-        raise PipelineRefused(
-            f"{SERVERS_SETTING} is set by the option --server: remove it from the spec or --conf"
-        )
+    check_settings(project, given)
     with only_run(project, say), embedded_or(connection, project) as reached:
         if reached != connection:
             say(f"The embedded server listens on {reached.server}.")
@@ -136,6 +151,14 @@ def prepared(
             if samples:
                 say(str(publish_samples(jetstream, project)))
         yield reached
+
+
+def check_settings(project: Project, given: dict[str, str]) -> None:
+    """Refuse a setting that the command has an option for."""
+    if SERVERS_SETTING in {**project.configuration, **given}:
+        raise PipelineRefused(
+            f"{SERVERS_SETTING} is set by the option --server: remove it from the spec or --conf"
+        )
 
 
 @contextmanager

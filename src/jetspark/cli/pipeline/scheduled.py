@@ -5,6 +5,7 @@ dies ends one run, not the schedule.
 """
 
 import multiprocessing
+import os
 import signal
 import sys
 import time
@@ -15,9 +16,9 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import Any, Final, Protocol
 
-from jetspark.cli.pipeline.run import Speaker
+from jetspark.cli.pipeline.run import Speaker, check_run
 from jetspark.engine.stream.cron import Cron
-from jetspark.spark.pipelines.project import PipelineRefused, find_project, load_project
+from jetspark.spark.pipelines.project import PipelineRefused
 from jetspark.units import parse_duration
 
 _SECOND: Final = 1_000_000_000
@@ -95,18 +96,24 @@ def timetable_of(every: str | None, schedule: str | None) -> Timetable:
 
 
 class Repeated:
-    """Runs at the times of a timetable, until it is stopped; ``code`` is that of the last run."""
+    """Runs at the times of a timetable, until it is stopped.
+
+    ``code`` is that of the last run which was not stopped.
+    """
 
     def __init__(
         self,
         timetable: Timetable,
-        run: Callable[[], int],
+        run: Callable[[], int | None],
         say: Callable[[str], None],
         *,
         clock: Callable[[], int],
         wait_until: Callable[[int], bool],
     ) -> None:
-        """``wait_until`` gets a time and returns False if a signal came before it."""
+        """``run`` returns an exit code, or None if a signal ended it.
+
+        ``wait_until`` gets a time and returns False if a signal came before it.
+        """
         self._timetable = timetable
         self._run = run
         self._say = say
@@ -124,7 +131,10 @@ class Repeated:
             if not self._wait_until(due):
                 return
             begun = self._clock()
-            self.code = self._run()
+            code = self._run()
+            if code is None:
+                return
+            self.code = code
             self.runs += 1
             now = self._clock()
             took = f"{(now - begun) / _SECOND:.1f} s"
@@ -138,31 +148,50 @@ class _Signals:
 
     def __init__(self) -> None:
         self.received = 0
-        self.process: Any = None
+        self._taken = 0
+        self._passed_on = 0
+        self._process: multiprocessing.process.BaseProcess | None = None
 
     def take(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
         self.received = number
-        # Ctrl-C in a terminal reaches the child as well; SIGTERM reaches only this process.
-        if number == signal.SIGTERM and self.process is not None and self.process.is_alive():
-            self.process.terminate()
+        self._taken += 1
+        self._pass_on()
+
+    def started(self, process: multiprocessing.process.BaseProcess) -> None:
+        """Pass signals on to this process, also one that came while it was started."""
+        self._process = process
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        process = self._process
+        while process is not None and self._passed_on < self._taken and process.is_alive():
+            self._passed_on += 1
+            assert process.pid is not None, "it was started"
+            os.kill(process.pid, self.received)
 
 
 def run_repeatedly(*, every: str | None, schedule: str | None, run: dict[str, Any]) -> None:
     """Run a project again and again, each time with the arguments ``run`` of ``run_once``."""
     timetable = timetable_of(every, schedule)
-    # What is wrong with the project is said now, not at night.
-    load_project(find_project(run["place"]))
+    # What is wrong is said now, not at night.
+    check_run(**run)
     say = Speaker(as_json=run["as_json"])
     with _signals() as signals:
+        samples = run["samples"]
 
-        def run_in_child() -> int:
+        def run_in_child() -> int | None:
+            nonlocal samples
             # Not forked: a fork has the threads and connections of its parent's modules.
             context = multiprocessing.get_context("spawn")
-            process = signals.process = context.Process(target=run_child, args=(run,))
+            process = context.Process(target=run_child, args=({**run, "samples": samples},))
             process.start()
+            signals.started(process)
             while process.is_alive():
                 process.join(_STEP_S)
-            return _exit_code(process.exitcode or 0)
+            code = _exit_code(process.exitcode or 0)
+            # Once: the duplicate window of a stream may be shorter than the interval.
+            samples = samples and code != 0
+            return None if signals.received and code == 128 + signals.received else code
 
         def wait_until(due_ns: int) -> bool:
             while not signals.received and (left := due_ns - time.time_ns()) > 0:
@@ -174,14 +203,17 @@ def run_repeatedly(*, every: str | None, schedule: str | None, run: dict[str, An
         )
         repeated.go()
     say(f"Stopped by {signal.Signals(signals.received).name}; the next run continues from here.")
-    # A run that the signal ended did not fail.
-    ended = repeated.code == 128 + signals.received
-    if repeated.code and not ended:
+    if repeated.code:
         sys.exit(repeated.code)
 
 
 def run_child(run: dict[str, Any]) -> None:
-    """One run, in its own process."""
+    """One run, in its own process.
+
+    Its process group is its own, too: Ctrl-C in a terminal reaches the whole group of the command,
+    which passes it on. Twice the same signal would end the run without cleaning up.
+    """
+    os.setpgid(0, 0)
     from jetspark.cli.pipeline.command import one_line_errors
     from jetspark.cli.pipeline.run import run_once
 

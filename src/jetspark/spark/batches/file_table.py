@@ -237,7 +237,9 @@ def file_table(
     ``spark.read`` and other readers of partitioned tables see it as a partition column.
     ``options`` are those of Spark's writer for ``file_format``.
     """
-    return FileTable(path, file_format, batch_column, options)
+    if not str(path).strip("/"):
+        raise TableRefused(f"file_table: the path is {path!r}: expected a folder of its own")
+    return FileTable(str(path), file_format, batch_column, options)
 
 
 def files_of(spark: "SparkSession", path: str) -> TableFiles:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _OPTIONS: Final[Mapping[Use, tuple[str, ...]]] = {
-    Use.WRITE_STREAM: (*CONNECTION_OPTIONS, "ledgerBucket")
+    Use.CALL: (*CONNECTION_OPTIONS, "ledgerBucket")
 }
 
 
@@ -96,14 +96,20 @@ def exactly_once(
     with needs_spark():
         from jetspark.spark.batches.ledger import BatchLedger
 
-    if not name or not name.isprintable():
-        raise ValueError(f"exactly_once needs a name of printable characters, not {name!r}")
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise ValueError(f"exactly_once: name is {name!r}: expected a text of printable characters")
+    for what, function in (("write", write), ("undo", undo)):
+        if not callable(function) and (what == "write" or function is not None):
+            raise TypeError(
+                f"exactly_once: {what} is {function!r}: expected a function, such as "
+                'file_table("/data/orders")'
+            )
     connection, bucket = _parse(options)
     return ExactlyOnce(name, write, undo, BatchLedger(connection, bucket, name))
 
 
 def _parse(options: Mapping[str, str]) -> tuple[Connection, str]:
-    reader = OptionReader("exactly_once", options, Use.WRITE_STREAM, _OPTIONS)
+    reader = OptionReader("exactly_once", options, Use.CALL, _OPTIONS)
     connection = parse_connection(reader)
     bucket = reader.take("ledgerBucket", _bucket, "")
     reader.finish()

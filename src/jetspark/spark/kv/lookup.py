@@ -40,9 +40,10 @@ def kv_lookup(
     stale_s = (
         max_staleness.total_seconds() if isinstance(max_staleness, timedelta) else max_staleness
     )
-    if not 0 <= stale_s < float("inf"):
+    if not isinstance(stale_s, int | float) or not 0 <= stale_s < float("inf"):
         raise ValueError(
-            f"kv_lookup: max_staleness is {max_staleness}: expected 0 or more seconds"
+            f"kv_lookup: max_staleness is {max_staleness!r}: expected 0 or more seconds, or a "
+            "timedelta"
         )
     carried = Carried(LookupPlan(_connection(options), bucket, float(stale_s)))
 
@@ -61,7 +62,7 @@ def kv_lookup(
 
 
 def _connection(options: Mapping[str, str]) -> Connection:
-    reader = OptionReader("kv_lookup", options, Use.READ, {Use.READ: CONNECTION_OPTIONS})
+    reader = OptionReader("kv_lookup", options, Use.CALL, {Use.CALL: CONNECTION_OPTIONS})
     connection = parse_connection(reader)
     reader.finish()
     return connection

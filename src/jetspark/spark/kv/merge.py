@@ -105,7 +105,7 @@ def _check_word(name: str, given: str, known: tuple[str, ...]) -> None:
 
 
 def _connection(options: Mapping[str, str]) -> Connection:
-    reader = OptionReader("kv_merge", options, Use.WRITE, {Use.WRITE: CONNECTION_OPTIONS})
+    reader = OptionReader("kv_merge", options, Use.CALL, {Use.CALL: CONNECTION_OPTIONS})
     connection = parse_connection(reader)
     reader.finish()
     return connection

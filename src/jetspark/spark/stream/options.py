@@ -33,7 +33,7 @@ from jetspark.subjects.tokens import (
     key_problem,
     stream_name_problem,
 )
-from jetspark.units import parse_duration
+from jetspark.units import format_rfc3339, parse_duration
 
 FORMAT_NAME: Final = "jetstream"
 _Word = TypeVar("_Word", bound=StrEnum)
@@ -276,8 +276,7 @@ def parse_source_options(
             "acknowledging consumer shows the position already"
         )
     for name in sorted(starts.keys() | ends.keys() | {parsed.stream}):
-        one = parsed.for_stream(name)
-        _check_order(reader, one.starting_seq, one.ending_seq)
+        _check_order(reader, parsed.for_stream(name))
     reader.finish()
     return parsed.for_stream(parsed.stream) if parsed.stream else parsed
 
@@ -293,11 +292,10 @@ class _Selection(NamedTuple):
     streams: tuple[str, ...] = ()
     pattern: str = ""
 
-    @property
-    def form(self) -> str:
+    def form(self, example: str = "17") -> str:
         """How an option with a value for each stream is written."""
         names = self.streams or (self.stream or "ORDERS",)
-        return "{" + ", ".join(f'"{name}": 17' for name in names) + "}"
+        return "{" + ", ".join(f'"{name}": {example}' for name in names) + "}"
 
 
 def _selection(reader: OptionReader) -> _Selection:
@@ -306,34 +304,51 @@ def _selection(reader: OptionReader) -> _Selection:
         reader.problems.append(f"{' and '.join(given)} are mutually exclusive: give one of them")
     required = not given and not reader.has("subject")
     return _Selection(
-        reader.take("stream", stream_name, "", required=required),
+        reader.take(
+            "stream",
+            stream_name,
+            "",
+            required=required,
+            instead="streams, streamPattern, subject",
+        ),
         reader.take("streams", _stream_names, ()),
         reader.take("streamPattern", _pattern, ""),
     )
 
 
 def _by_stream(
-    text: str, selected: _Selection, parse: Callable[[str], _Value]
+    text: str, selected: _Selection, parse: Callable[[str], _Value], example: str = "17"
 ) -> dict[str, _Value]:
-    """Parse one value for every stream, or JSON with values by stream.
+    """Parse one value for every stream, or JSON with values by stream, such as ``example``.
 
     A sequence means something in one stream only, so several streams need JSON for sequences.
     """
     if not text.startswith("{"):
         several = bool(selected.streams or selected.pattern)
         if several and DIGITS.fullmatch(text):
-            raise ValueError(f"{text!r} is a sequence of one stream: use {selected.form}")
+            raise ValueError(f"{text!r} is a sequence of one stream: use {selected.form(example)}")
         return {_EVERY: parse(text)}
+    form = f"{shortened(text)} must have the form {selected.form(example)}"
     try:
-        found = json.loads(text)
+        # Of two values with one name, JSON takes the last.
+        pairs: list[tuple[str, object]] = json.loads(text, object_pairs_hook=list)
     except ValueError as error:
-        raise ValueError(f"is not JSON: {error}") from None
-    _check_json(text, found, selected)
-    return {name: parse(str(value)) for name, value in found.items()}
+        raise ValueError(f"{form}: it is not JSON: {error}") from None
+    found = dict(pairs)
+    twice = sorted({name for name, _ in pairs if [one for one, _ in pairs].count(name) > 1})
+    if twice:
+        raise ValueError(f"{form}: it names {', '.join(twice)} twice")
+    _check_json(form, found, selected)
+    parsed: dict[str, _Value] = {}
+    for name, value in found.items():
+        try:
+            parsed[name] = parse(str(value))
+        except ValueError as error:
+            raise ValueError(f"for {name}: {error}") from None
+    return parsed
 
 
-def _check_json(text: str, found: dict[str, object], selected: _Selection) -> None:
-    form = f"{shortened(text)} must have the form {selected.form}"
+def _check_json(form: str, found: dict[str, object], selected: _Selection) -> None:
     if any(
         not isinstance(value, int | str) or isinstance(value, bool) for value in found.values()
     ):
@@ -384,7 +399,7 @@ def _times(
     def parse(text: str) -> dict[str, int]:
         if not text.startswith("{"):
             raise ValueError(f"is JSON with a time by stream; for all streams use {edge}Timestamp")
-        return _by_stream(text, selected, times.parse)
+        return _by_stream(text, selected, times.parse, '"2026-11-15T12:00:00Z"')
 
     every: dict[str, int] = {}
     every = reader.take(f"{edge}Timestamp", lambda text: {_EVERY: times.parse(text)}, every)
@@ -398,9 +413,18 @@ def _refuse_several(reader: OptionReader, edge: str) -> None:
         reader.problems.append(f"{' and '.join(given)} are mutually exclusive")
 
 
-def _check_order(reader: OptionReader, first: int | None, end: int | None) -> None:
+def _check_order(reader: OptionReader, options: SourceOptions) -> None:
+    """Record a start after the end, which would read nothing."""
+    first, end = options.starting_seq, options.ending_seq
+    of = f" (of {options.stream})" if options.stream else ""
     if first is not None and end is not None and first > end:
-        reader.problems.append(f"startingOffsets {first} is after endingOffsets {end}")
+        reader.problems.append(f"startingOffsets {first} is after endingOffsets {end}{of}")
+    since, until = options.starting_time_ns, options.ending_time_ns
+    if since is not None and until is not None and since > until:
+        reader.problems.append(
+            f"the starting time {format_rfc3339(since)} is after the ending time "
+            f"{format_rfc3339(until)}{of}"
+        )
 
 
 def parse_trigger(reader: OptionReader) -> TriggerLimits:

@@ -99,3 +99,42 @@ def test_a_continuous_run_has_no_schedule(tmp_path: Path) -> None:
 
     assert done.exit_code == 2
     assert "--every is not for --continuous" in done.output
+
+
+def test_a_run_that_a_signal_ends_has_no_code_and_leaves_that_of_the_one_before() -> None:
+    codes: list[int | None] = [1, None]
+    said: list[str] = []
+    repeated = Repeated(
+        timetable_of("60s", None),
+        lambda: codes.pop(0),
+        said.append,
+        clock=lambda: NOON,
+        wait_until=lambda _due: True,
+    )
+
+    repeated.go()
+
+    assert (repeated.code, repeated.runs) == (1, 1)
+    assert not any("143" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--full-refresh-all", "--refresh", "orders"], "--full-refresh-all excludes --refresh"),
+        (["--conf", "memory=1g"], "--conf 'memory=1g' is not spark.NAME=VALUE"),
+        (["--conf", "spark.jetspark.servers=a"], "is set by the option --server"),
+        (["--project", "/nowhere"], "/nowhere does not exist"),
+    ],
+)
+def test_a_mistake_is_said_when_the_command_starts_not_by_the_first_run(
+    tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    root = write_project("shop", tmp_path)
+
+    done = CliRunner().invoke(
+        main, ["pipeline", "run", "--project", str(root), "--schedule", "@yearly", *arguments]
+    )
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert said in done.stderr

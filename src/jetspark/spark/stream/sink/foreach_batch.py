@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jetspark.spark.stream.options import FORMAT_NAME
+from jetspark.spark.stream.sink.options import parse_sink_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,6 +30,9 @@ def foreach_batch_writer(app_id: str, **options: str) -> "Callable[[DataFrame, i
     for name in ("txnAppId", "txnVersion"):
         if name.lower() in {given.lower() for given in options}:
             raise ValueError(f"{name} is set for each batch: leave it out, and give app_id")
+    # What is wrong is said here, not by the first micro-batch.
+    given = {name: str(value) for name, value in options.items()}
+    parse_sink_options({**given, "txnAppId": app_id, "txnVersion": "0"}, streaming=False)
 
     def write(rows: "DataFrame", batch_id: int) -> None:
         writer = rows.write.format(FORMAT_NAME).mode("append").options(**options)

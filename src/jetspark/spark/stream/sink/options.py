@@ -109,6 +109,7 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
             stream_name,
             "",
             required=not (reader.has("subject") or reader.has("streams")),
+            instead="streams, subject",
         ),
         streams=reader.take("streams", _stream_names, ()),
         subject=reader.take("subject", _literal, ""),

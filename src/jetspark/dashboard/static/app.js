@@ -64,6 +64,7 @@ function pageOf(parts) {
 async function show({ keepFocus = false } = {}) {
   const { parts, query } = route();
   current.close();
+  document.getElementById("dialog").close();
   watchers = new Set();
   const closing = [];
   const context = { parts, query, session, watch, onClose: (callback) => closing.push(callback), go, setQuery };
@@ -106,7 +107,8 @@ function setQuery(values) {
 function drawNav(current) {
   replace(nav, h("ul", {}, PAGES.map(([key, title, letter]) => h("li", {},
     h("a", { href: `#/${key}`, "aria-current": key === current ? "page" : null }, h("span", {}, title), h("kbd", { "aria-hidden": "true" }, letter))))),
-    h("p", { class: "side-foot" }, `Times in ${zone()}`, h("br"), `jetspark ${session.version ?? ""}`));
+    h("p", { class: "side-foot" }, `Times in ${zone()}`, h("br"), `jetspark ${session.version ?? ""}`),
+    session.signedIn && h("button", { type: "button", class: "button phone-only", onclick: signOut }, "Sign out"));
 }
 
 // The browser's time zone, which all times are shown in.

@@ -11,6 +11,8 @@ from jetspark.subjects.tokens import is_literal
 NO_SEQUENCE: Final[i64] = -1
 _ZERO: Final = 0x30
 _NINE: Final = 0x39
+# The largest number of 19 digits that fits; all with fewer digits do.
+_LARGEST: Final = b"9223372036854775807"
 
 
 def expected_sequence(value: bytes) -> i64:
@@ -19,7 +21,7 @@ def expected_sequence(value: bytes) -> i64:
     if size > 18:
         value = value.lstrip(b"0")
         size = len(value)
-        if size > 18:
+        if size > 19 or (size == 19 and value > _LARGEST):
             return NO_SEQUENCE
         if size == 0:
             return 0

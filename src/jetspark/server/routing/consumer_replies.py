@@ -20,7 +20,9 @@ FLOW_PREFIX: Final = b"$JS.FC."
 _DOT: Final[i64] = 0x2E
 _ZERO: Final[i64] = 0x30
 _NINE: Final[i64] = 0x39
-_DIGITS_MAX: Final[i64] = 18  # any number with this many digits fits 64 signed bits
+# A number with this many digits fits 64 bits: as a signed one it is negative if it is too large,
+# and equals no sequence. With more digits it could equal one.
+_DIGITS_MAX: Final[i64] = 19
 
 
 class ConsumerReplies:
@@ -72,7 +74,7 @@ class ConsumerReplies:
                 return False
             consumer_seq = consumer_seq * 10 + data[at] - _ZERO
             at += 1
-        if at - start > _DIGITS_MAX:
+        if at - start > _DIGITS_MAX or consumer_seq < 0:
             seq = -1
         # Two tokens are left: the time and the pending count.
         at = token_end(data, at + 1, se)

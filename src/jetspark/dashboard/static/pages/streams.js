@@ -103,7 +103,7 @@ function statsOf(config, state) {
 
 function messages(context, place, name, info) {
   const { query: given, setQuery, onClose } = context;
-  const where = { filter: given.get("filter") ?? "", from: given.get("from") ?? "", time: given.get("time") ?? "", before: "" };
+  const where = { filter: given.get("filter") ?? "", from: typedNumber(given.get("from") ?? ""), time: given.get("time") ?? "", before: "" };
   let back = [];
   let tail = null;
   const rows = h("div", {});

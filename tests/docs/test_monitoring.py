@@ -19,6 +19,7 @@ import jetspark
 
 ROOT = Path(__file__).resolve().parents[2]
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yaml"
+TESTED_ALERTS = ALERTS.with_name("alerts_test.yaml")
 BOARD = ROOT / "deploy" / "grafana" / "jetspark.json"
 PAGE = (ROOT / "docs" / "operations" / "monitoring.md").read_text(encoding="utf-8")
 # Prometheus adds these to every series.
@@ -132,6 +133,17 @@ def test_the_panels_of_the_board_do_not_overlap_and_are_explained() -> None:
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool on this machine")
-def test_prometheus_accepts_the_rules_and_the_configuration() -> None:
+def test_prometheus_accepts_the_rules_and_the_configuration_and_they_fire() -> None:
     for check, path in (("rules", ALERTS), ("config", ALERTS.with_name("prometheus.yaml"))):
         subprocess.run(["promtool", "check", check, str(path)], check=True)
+    subprocess.run(["promtool", "test", "rules", str(TESTED_ALERTS)], check=True)
+
+
+def test_every_metric_of_an_alert_is_in_both_of_its_tests() -> None:
+    wrong, healthy = yaml.safe_load(TESTED_ALERTS.read_text())["tests"]
+    used = {name for rule in rules() for name in METRIC.findall(rule["expr"])}
+
+    for test in (wrong, healthy):
+        given = {METRIC.findall(each["series"])[0] for each in test["input_series"]}
+        assert used - given <= {"jetspark_stream_mirror_stuck"}  # `or`: one of two is enough
+    assert wrong["promql_expr_test"][0]["exp_samples"][0]["value"] == len(rules())

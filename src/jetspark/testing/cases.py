@@ -1,5 +1,6 @@
 """Test cases for unittest: a server and a client for every test, in ``self``."""
 
+import inspect
 import unittest
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,12 @@ class ServerTestCase(unittest.TestCase):
     def setUp(self) -> None:
         """Open the server and connect."""
         super().setUp()
+        if inspect.iscoroutinefunction(getattr(self, self._testMethodName)):
+            # unittest would create the coroutine and call the test passed.
+            raise TypeError(
+                f"{self._testMethodName} is a coroutine function, which ServerTestCase does not "
+                "run: derive the class from AsyncServerTestCase"
+            )
         self.server = self.enterContext(SyncServer())
         self.client = self.enterContext(self.server.connect())
 

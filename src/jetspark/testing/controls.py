@@ -1,11 +1,13 @@
 """What a test can do to its server, on the loop of the kit; servers.py has the forms for tests."""
 
+import inspect
 import math
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from datetime import timedelta
-from typing import Final
+from inspect import CORO_CLOSED, CORO_CREATED
+from typing import Any, Final, TypeVar
 
 from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import InvalidState
@@ -17,11 +19,43 @@ from jetspark.testing.published import Expectation, PublishedMessage
 TOO_FAR: Final = "the clock would pass the year 2223: advance it by less"
 
 
+T = TypeVar("T")
+
+
+class AwaitedCalls:
+    """The calls of one test that are coroutines: it has to await each of them."""
+
+    def __init__(self) -> None:
+        self._calls: list[tuple[str, Coroutine[Any, Any, Any]]] = []
+
+    def add(self, name: str, call: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        """Keep a call until it is done, and return it."""
+        self._calls = [
+            each for each in self._calls if inspect.getcoroutinestate(each[1]) != CORO_CLOSED
+        ]
+        self._calls.append((name, call))
+        return call
+
+    def end(self, error: BaseException | None) -> None:
+        """Raise AssertionError if the test did not await a call; not after another error."""
+        left = [each for each in self._calls if inspect.getcoroutinestate(each[1]) == CORO_CREATED]
+        self._calls.clear()
+        for _, call in left:
+            call.close()  # without Python's own warning
+        if left and error is None:
+            names = ", ".join(f"{name}()" for name, _ in left)
+            raise AssertionError(
+                f"the test did not await {names} of its server, which therefore did nothing: "
+                f"write `await server.{left[0][0]}(...)`"
+            )
+
+
 class Controls:
     """The account of one test, and the server that has it."""
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
+        self.calls: AwaitedCalls = AwaitedCalls()
         self._account: Account | None = None
 
     @property
@@ -135,7 +169,10 @@ class Controls:
             )
         _check_selection(data, headers)
         wanted = Expectation(subject, count, data, headers)
-        return await self.account.published.expect(wanted, call_seconds(timeout, 0))
+        patience = call_seconds(timeout, 0)
+        if not patience >= 0:
+            raise ValueError(f"timeout={timeout!r}: expected seconds, 0 or more")
+        return await self.account.published.expect(wanted, patience)
 
     async def forget_published(self) -> None:
         """Forget what was published so far."""

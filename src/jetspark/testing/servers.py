@@ -1,11 +1,12 @@
 """The server of a test: `Server` for coroutines, `SyncServer` for everything else."""
 
 import asyncio
+import functools
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack
 
 from jetspark.client.opening import opens
 from jetspark.client.timeouts import Timeout
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from jetspark.client.connect_arguments import ConnectArguments
     from jetspark.sync.client import Client as SyncClient
 
+P = ParamSpec("P")
 T = TypeVar("T")
 # A client that is disconnected repeatedly waits longer each time, soon longer than the timeout of
 # a call.
@@ -34,6 +36,21 @@ def _quick_reconnects(options: "ConnectArguments") -> "ConnectArguments":
         "max_reconnects": NO_LIMIT,
         **options,
     }
+
+
+def _awaited(
+    method: "Callable[Concatenate[Server, P], Coroutine[Any, Any, T]]",
+) -> "Callable[Concatenate[Server, P], Coroutine[Any, Any, T]]":
+    """Let the test fail at its end if it has not awaited the call.
+
+    Otherwise an assertion without ``await`` would hold, whatever was published.
+    """
+
+    @functools.wraps(method)
+    def called(self: "Server", /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        return self._controls.calls.add(method.__name__, method(self, *args, **kwargs))
+
+    return called
 
 
 class Server:
@@ -70,6 +87,7 @@ class Server:
 
         return await connect(self.url, **_quick_reconnects(options))
 
+    @_awaited
     async def advance(
         self,
         duration: Timeout = 0,
@@ -87,6 +105,7 @@ class Server:
         """
         await self._run(self._controls.advance(total(duration, days, hours, minutes, seconds)))
 
+    @_awaited
     async def crash(self, *, start: bool = True) -> None:
         """Kill the server process, and start it again unless ``start`` is False.
 
@@ -94,22 +113,27 @@ class Server:
         """
         await self._run(self._controls.crash(start=start))
 
+    @_awaited
     async def restart(self) -> None:
         """Stop the server cleanly and start it again."""
         await self._run(self._controls.restart())
 
+    @_awaited
     async def stop(self) -> None:
         """Stop the server cleanly: connections are refused until `start`."""
         await self._run(self._controls.stop())
 
+    @_awaited
     async def start(self) -> None:
         """Start the server after `stop` or ``crash(start=False)``, on the same address."""
         await self._run(self._controls.start())
 
+    @_awaited
     async def drop_connections(self) -> int:
         """Abort the connections of this account's clients; return how many there were."""
         return await self._run(self._controls.drop_connections())
 
+    @_awaited
     async def lag(self, latency: Timeout = 0, *, bandwidth: float = 0) -> None:
         """Delay every byte by ``latency`` seconds, and pass ``bandwidth`` bytes per second.
 
@@ -117,14 +141,17 @@ class Server:
         """
         await self._run(self._controls.lag(latency, bandwidth))
 
+    @_awaited
     async def fill_disk(self) -> None:
         """Let the server find its disk full, until `free_disk`. nats-server: skipped."""
         await self._run(self._controls.fill_disk())
 
+    @_awaited
     async def free_disk(self) -> None:
         """Give the server's disk space again; messages are accepted again."""
         await self._run(self._controls.free_disk())
 
+    @_awaited
     async def published(
         self,
         subject: str = ">",
@@ -142,6 +169,7 @@ class Server:
         """
         return await self._run(self._controls.published(subject, count, data, headers, timeout))
 
+    @_awaited
     async def forget_published(self) -> None:
         """Forget what was published so far, so that `published` reports only what follows."""
         await self._run(self._controls.forget_published())
@@ -168,6 +196,7 @@ class Server:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+        self._controls.calls.end(error)
 
 
 class SyncServer:
@@ -286,3 +315,4 @@ class SyncServer:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+        self._controls.calls.end(error)  # of the server that `to_async` returned

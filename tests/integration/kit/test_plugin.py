@@ -49,6 +49,26 @@ def test_a_coroutine_that_no_plugin_runs_is_named(tmp_path: Path) -> None:
     )
 
 
+def test_what_would_pass_without_having_run_fails(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n"
+        "from jetspark.testing import AsyncServerTestCase, ServerTestCase\n"
+        "@pytest.mark.asyncio\n"
+        "async def test_it(jetspark_server): jetspark_server.published('never')\n"
+        "class Plain(ServerTestCase):\n"
+        "    async def test_coroutine(self): assert False\n"
+        "class Async(AsyncServerTestCase):\n"
+        "    async def test_forgotten(self): self.server.published('never')\n"
+    )
+
+    done = pytest_in(tmp_path)
+
+    assert done.code == 1
+    assert done.output.count("the test did not await published() of its server") >= 2, done.output
+    assert "test_coroutine is a coroutine function" in done.output
+    assert "derive the class from AsyncServerTestCase" in done.output
+
+
 def test_a_coroutine_with_hypothesis_gets_the_fixtures_of_a_coroutine(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import pytest\n"

@@ -30,6 +30,41 @@ async def test_a_message_that_arrives_later_is_waited_for() -> None:
         assert len(await server.published("late")) == 1
 
 
+def test_an_exact_number_counts_what_a_client_has_just_published() -> None:
+    with SyncServer() as server, server.connect() as client:
+        client.publish("sms", b"1")
+        with pytest.raises(AssertionError, match="expected no message on 'sms', found 1"):
+            server.published("sms", count=0)
+
+        server.forget_published()
+        client.publish("sms", b"2")
+        server.published("sms")
+        client.publish("sms", b"3")
+        with pytest.raises(AssertionError, match="expected 1 message on 'sms', found 2"):
+            server.published("sms", count=1)
+
+
+async def forgets_to_await(error: type[Exception] | None = None) -> None:
+    async with Server() as server:
+        server.published("never", count=1)  # type: ignore[unused-coroutine]
+        server.advance(60)  # type: ignore[unused-coroutine]
+        await server.published("never", count=0)
+        if error is not None:
+            raise error
+
+
+async def test_a_call_that_is_not_awaited_fails_the_test_at_its_end() -> None:
+    with pytest.raises(AssertionError, match=r"did not await published\(\), advance\(\) of its"):
+        await forgets_to_await()
+    with pytest.raises(ZeroDivisionError):
+        await forgets_to_await(ZeroDivisionError)
+
+
+def test_a_timeout_below_zero_is_refused() -> None:
+    with SyncServer() as server, pytest.raises(ValueError, match="timeout=-1: expected seconds"):
+        server.published("a", timeout=-1)
+
+
 async def test_a_large_message_in_many_pieces_is_one_message() -> None:
     async with Server() as server, server.connect() as client:
         client.publish("large", b"x" * 900_000)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 # Progress comes several times a second, which is more than a page shows.
 EVERY_S: Final = 2.0
+# A flow without messages makes no progress: its report is renewed, so that a run that was killed can
+# be told from one that waits. The dashboard calls a flow silent after three of these.
+BEAT_S: Final = 10.0
 # A server that is away must not hold up the flows for longer.
 _TIMEOUT_S: Final = 1.0
 
@@ -64,6 +67,8 @@ class FlowReports:
         self._clock = clock
         self._reports: dict[str, FlowReport] = {}
         self._written: dict[str, float] = {}
+        self._unwritten: set[str] = set()
+        """Flows whose last progress came too soon after the one before."""
         self._problem = ""
 
     def take(self, event: Event) -> None:
@@ -82,12 +87,20 @@ class FlowReports:
             case FlowProgress():
                 report = self._of(event.flow)
                 self._count(report, event)
-                if self._clock() - self._written.get(event.flow, -EVERY_S) >= EVERY_S:
-                    self._write(report)
+                self._unwritten.add(event.flow)
+                self.look()
             case RunStopped():
                 for report in self._reports.values():
                     report.state = "failed" if report.state == "failed" else "stopped"
                     self._write(report)
+
+    def look(self) -> None:
+        """Write what is due by now; call it often."""
+        for report in self._reports.values():
+            age = self._clock() - self._written.get(report.flow, -BEAT_S)
+            alive = report.state in {"running", "restarting"}
+            if age >= (EVERY_S if report.flow in self._unwritten else BEAT_S) and alive:
+                self._write(report)
 
     def _of(self, flow: str) -> FlowReport:
         empty = FlowReport(project=self._project, flow=flow, state="running")
@@ -107,6 +120,7 @@ class FlowReports:
         """Write it; a server that does not answer is no reason to end the run."""
         report.time = datetime.now(UTC).isoformat()
         self._written[report.flow] = self._clock()
+        self._unwritten.discard(report.flow)
         key = f"{_token(self._project)}.{_token(report.flow)}"
         try:
             self._bucket.put(key, msgspec.json.encode(report), timeout=_TIMEOUT_S)

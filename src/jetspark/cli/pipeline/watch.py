@@ -74,6 +74,7 @@ def run_continuous(
     metrics = Metrics()
 
     takers: list[Callable[[Event], None]] = [metrics.take, show.take]
+    reports: FlowReports | None = None
 
     def take(event: Event) -> None:
         for one in takers:
@@ -88,7 +89,8 @@ def run_continuous(
         if project.resources.progress:
             jetstream = stack.enter_context(reached.jetstream())
             bucket = jetstream.key_value(project.resources.progress)
-            takers.append(FlowReports(project.name, bucket, show.say).take)
+            reports = FlowReports(project.name, bucket, show.say)
+            takers.append(reports.take)
         if metrics_port is not None:
             page = _metrics_server(metrics, metrics_port)
             stack.callback(page.close)
@@ -116,6 +118,8 @@ def run_continuous(
         with show:
             while not stop.wait(STEP_S) and not run.is_over:
                 run.step()
+                if reports is not None:
+                    reports.look()
             run.stop(patience_s=STOP_PATIENCE_S)
     if run.given_up:
         raise PipelineRefused(run.given_up)

@@ -16,6 +16,7 @@ from tests.support.dashboards import ask, ask_in_loop
 
 import jetspark
 import jetspark.sync
+from jetspark.dashboard.api import pipelines
 from jetspark.dashboard.browse import BUDGET_BYTES, read_backwards, read_forwards
 from jetspark.dashboard.deployment import Deployment, Target
 from jetspark.dashboard.monitoring import MonitorAddress, Monitoring
@@ -216,7 +217,9 @@ POISON = {
 }
 
 
-async def test_one_damaged_entry_does_not_hide_the_others() -> None:
+async def test_one_damaged_entry_does_not_hide_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with jetspark.Server(dashboard=True) as server:
         url = server.monitor_url + "/dashboard/"
         async with await server.connect() as client:
@@ -238,7 +241,12 @@ async def test_one_damaged_entry_does_not_hide_the_others() -> None:
         answer = await ask_in_loop(url, "api/pipelines")
         assert answer.status == 200
         assert [row["key"] for row in answer.json["rows"] if row["epoch"] == 3] == ["query"]
-        assert [(row["flow"], row["lag"]) for row in answer.json["flows"]] == [("b", 5)]
+        flows = answer.json["flows"]
+        assert [(row["flow"], row["lag"], row["silent"]) for row in flows] == [("b", 5, False)]
+        # Half a minute later.
+        monkeypatch.setattr(pipelines, "SILENT_S", -1.0)
+        answer = await ask_in_loop(url, "api/pipelines")
+        assert [row["silent"] for row in answer.json["flows"]] == [True]
         answer = await ask_in_loop(url, "api/objects/files")
         assert answer.status == 200
         assert "good" in [row["name"] for row in answer.json["rows"]]

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 # Progress comes several times a second, which is more than a page shows.
 EVERY_S: Final = 2.0
+# A flow without messages makes no progress: its report is renewed, so that a run that was killed can
+# be told from one that waits. The dashboard calls a flow silent after three of these.
+BEAT_S: Final = 10.0
 # A server that is away must not hold up the flows for longer.
 _TIMEOUT_S: Final = 1.0
 
@@ -65,7 +68,7 @@ class FlowReports:
         self._reports: dict[str, FlowReport] = {}
         self._written: dict[str, float] = {}
         self._unwritten: set[str] = set()
-        """The flows with progress since their last report."""
+        """Flows whose last progress came too soon after the one before."""
         self._problem = ""
 
     def take(self, event: Event) -> None:
@@ -85,17 +88,19 @@ class FlowReports:
                 report = self._of(event.flow)
                 self._count(report, event)
                 self._unwritten.add(event.flow)
-                self.step()
+                self.look()
             case RunStopped():
                 for report in self._reports.values():
                     report.state = "failed" if report.state == "failed" else "stopped"
                     self._write(report)
 
-    def step(self) -> None:
-        """Write the progress that is due; without this, the last one before a pause is missing."""
-        due = self._clock() - EVERY_S
-        for flow in [one for one in self._unwritten if self._written.get(one, due) <= due]:
-            self._write(self._reports[flow])
+    def look(self) -> None:
+        """Write what is due by now; call it often."""
+        for report in self._reports.values():
+            age = self._clock() - self._written.get(report.flow, -BEAT_S)
+            alive = report.state in {"running", "restarting"}
+            if age >= (EVERY_S if report.flow in self._unwritten else BEAT_S) and alive:
+                self._write(report)
 
     def _of(self, flow: str) -> FlowReport:
         empty = FlowReport(project=self._project, flow=flow, state="running")

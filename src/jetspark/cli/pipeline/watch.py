@@ -74,7 +74,7 @@ def run_continuous(
     metrics = Metrics()
 
     takers: list[Callable[[Event], None]] = [metrics.take, show.take]
-    steps: list[Callable[[], None]] = []
+    reports: FlowReports | None = None
 
     def take(event: Event) -> None:
         for one in takers:
@@ -91,7 +91,6 @@ def run_continuous(
             bucket = jetstream.key_value(project.resources.progress)
             reports = FlowReports(project.name, bucket, show.say)
             takers.append(reports.take)
-            steps.append(reports.step)
         if metrics_port is not None:
             page = _metrics_server(metrics, metrics_port)
             stack.callback(page.close)
@@ -115,12 +114,12 @@ def run_continuous(
             selection=selection,
         )
         run = ContinuousRun(spark, project, options, take)
-        steps.append(run.step)
         run.start()
         with show:
             while not stop.wait(STEP_S) and not run.is_over:
-                for step in steps:
-                    step()
+                run.step()
+                if reports is not None:
+                    reports.look()
             run.stop(patience_s=STOP_PATIENCE_S)
     if run.given_up:
         raise PipelineRefused(run.given_up)
@@ -144,7 +143,7 @@ class _JsonLines:
         sys.stdout.flush()
 
     def say(self, text: str) -> None:
-        click.echo(msgspec.json.encode({"event": "notice", "text": text}))
+        click.echo(msgspec.json.encode({"event": "told", "text": text}))
         sys.stdout.flush()
 
     def __enter__(self) -> Self:

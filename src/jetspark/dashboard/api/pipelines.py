@@ -5,6 +5,7 @@ continuous run of a pipeline the state of each flow (docs/pipelines.md). Any buc
 entry is recognised by its fields. Buckets with many keys are left out: these have a key per query.
 """
 
+import time
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +22,8 @@ from jetspark.errors import Error
 KEYS_MAX: Final = 1000
 BUCKETS_MAX: Final = 200
 SAMPLE: Final = 50
+# A run renews the reports of its flows every 10 s: without one for so long, it was killed.
+SILENT_S: Final = 30.0
 
 
 class LedgerEntry(msgspec.Struct, frozen=True):
@@ -93,7 +96,11 @@ class Pipelines:
                     for name, value in msgspec.structs.asdict(report).items()
                 }
                 bucket = name.removeprefix("KV_")
-                rows.append({**shown, "bucket": bucket, "time": iso(message.time_ns)})
+                age = time.time() - message.time_ns / 1e9
+                silent = report.state in {"running", "restarting"} and age > SILENT_S
+                rows.append(
+                    {**shown, "bucket": bucket, "silent": silent, "time": iso(message.time_ns)}
+                )
                 continue
             entry = read_json(message.data, LedgerEntry)
             if entry is None:

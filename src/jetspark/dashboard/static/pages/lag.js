@@ -92,7 +92,7 @@ const STATES = { running: "good", restarting: "warn", failed: "bad" };
 function flowTable(flows) {
   return table("Flows of pipelines", [
     { title: "Flow", cell: (row) => [h("span", { class: "strong" }, row.flow), " ", h("span", { class: "muted" }, row.project)], wide: true },
-    { title: "State", cell: (row) => [badge(row.state, STATES[row.state] ?? ""), row.error && row.state !== "running" && h("div", { class: "bad wrap" }, row.error)] },
+    { title: "State", cell: (row) => [row.silent ? badge("no reports", "bad") : badge(row.state, STATES[row.state] ?? ""), row.silent && h("div", { class: "muted wrap" }, `it was ${row.state}: the run was killed, or cannot reach the server`), row.error && row.state !== "running" && h("div", { class: "bad wrap" }, row.error)] },
     { title: "Lag", cell: (row) => (row.lag === null ? "" : count(row.lag)), number: true }, { title: "Rows per second", cell: (row) => count(Math.round(row.rows_per_second)), number: true },
     { title: "Rows", cell: (row) => count(row.rows), number: true }, { title: "Violations", cell: (row) => count(row.violations), number: true },
     { title: "Failures", cell: (row) => count(row.failures), number: true }, { title: "Epoch", cell: (row) => (row.epoch === null ? "" : count(row.epoch)), number: true },

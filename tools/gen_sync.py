@@ -77,6 +77,11 @@ TARGETS = (
         ),
     ),
     Target(
+        "jetspark.sync.schemas",
+        "Schema registries, blocking.",
+        (("jetspark.client.jetstream.schema_registry", "SchemaRegistry"),),
+    ),
+    Target(
         "jetspark.sync.objects",
         "Object stores, blocking.",
         (

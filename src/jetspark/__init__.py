@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from jetspark.client.jetstream.publish_atomic import AtomicBatch
     from jetspark.client.jetstream.publish_fast import FastPublisher
     from jetspark.client.jetstream.replica import StreamReplica
+    from jetspark.client.jetstream.schema_registry import SchemaRegistry
     from jetspark.client.jetstream.stored import StreamMessage
     from jetspark.client.jetstream.streams import Stream
     from jetspark.client.jetstream.subscribe.pull_subscription import PullSubscription
@@ -111,6 +112,7 @@ if TYPE_CHECKING:
     from jetspark.embedded import ReplicaServer, Server
     from jetspark.headers.headers import Headers
     from jetspark.protocol.handshake import ServerInfo
+    from jetspark.schemas.schema import Schema
     from jetspark.server.arguments import ServerArguments
     from jetspark.version import COMPILED
     from jetspark.version import VERSION as __version__  # noqa: N811 - PEP 396's name
@@ -198,6 +200,8 @@ __all__ = [
     "ReplicaServer",
     "Republish",
     "Retention",
+    "Schema",
+    "SchemaRegistry",
     "SequenceInfo",
     "Server",
     "ServerArguments",
@@ -354,6 +358,7 @@ _MODULES = {
     "jetspark.client.jetstream.publish_atomic": ("AtomicBatch",),
     "jetspark.client.jetstream.publish_fast": ("FastPublisher",),
     "jetspark.client.jetstream.replica": ("StreamReplica",),
+    "jetspark.client.jetstream.schema_registry": ("SchemaRegistry",),
     "jetspark.client.jetstream.stored": ("StreamMessage",),
     "jetspark.client.jetstream.streams": ("Stream",),
     "jetspark.client.jetstream.subscribe.pull_subscription": ("PullSubscription",),
@@ -394,6 +399,7 @@ _MODULES = {
     "jetspark.embedded": ("ReplicaServer", "Server"),
     "jetspark.headers.headers": ("Headers",),
     "jetspark.protocol.handshake": ("ServerInfo",),
+    "jetspark.schemas.schema": ("Schema",),
     "jetspark.server.arguments": ("ServerArguments",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

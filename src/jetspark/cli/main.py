@@ -52,6 +52,11 @@ COMMANDS: Final[dict[str, Home]] = {
         "jetspark.cli.object.command", "object_group",
         "Manage object stores: files of any size in streams.", _JETSTREAM, ("obj",),
     ),
+    "schema": Home(
+        "jetspark.cli.schema.command", "schema",
+        "Manage schemas of payloads: a registry in a bucket, with versions.",
+        _JETSTREAM, ("schemas",),
+    ),
     "account": Home(
         "jetspark.cli.account.command", "account",
         "Show the account of the connection: its user, server, usage and limits; back it up.",

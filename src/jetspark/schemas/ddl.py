@@ -42,6 +42,8 @@ _TOKEN: Final = re.compile(
     r"\s*(?:(?P<quoted>`(?:[^`]|``)+`)|(?P<text>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
     r"|(?P<word>\w+)|(?P<mark>[<>(),:])|(?P<end>$))"
 )
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESERVED: Final = ("struct", "not", "comment")
 _PRECISION_MAX: Final = 38
 _DEPTH_MAX: Final = 50
 
@@ -60,6 +62,37 @@ def parse_ddl(text: str) -> RecordType:
         fields.append(parser.field(0))
     parser.expect_end()
     return RecordType(tuple(fields))
+
+
+def to_ddl(record: RecordType) -> str:
+    """Return the columns as DDL that ``parse_ddl`` reads."""
+    return ", ".join(
+        f"{_name(one.name)} {_type_ddl(one.type)}{_null(one)}" for one in record.fields
+    )
+
+
+def _type_ddl(kind: Type) -> str:
+    match kind:
+        case RecordType():
+            inner = ", ".join(
+                f"{_name(one.name)}: {_type_ddl(one.type)}{_null(one)}" for one in kind.fields
+            )
+            return f"struct<{inner}>"
+        case ListType():
+            return f"array<{_type_ddl(kind.element)}>"
+        case MapType():
+            return f"map<{_type_ddl(kind.key)}, {_type_ddl(kind.value)}>"
+    return str(kind)
+
+
+def _name(name: str) -> str:
+    # A plain word may still be taken for the start of ``struct<``, or be a word of SQL.
+    plain = _PLAIN.fullmatch(name) and name.lower() not in _RESERVED
+    return name if plain else f"`{name.replace('`', '``')}`"
+
+
+def _null(field: Field) -> str:
+    return "" if field.nullable else " NOT NULL"
 
 
 class _Parser:

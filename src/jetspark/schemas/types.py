@@ -43,11 +43,15 @@ class MapType(NamedTuple):
 
 
 class Field(NamedTuple):
-    """A field of a record. One that is not nullable is required."""
+    """A field of a record. One that is not nullable is required.
+
+    ``has_default``: a value to encode may leave it out all the same; what is encoded has it.
+    """
 
     name: str
     type: "Type"
     nullable: bool = True
+    has_default: bool = False
 
 
 class RecordType(NamedTuple):

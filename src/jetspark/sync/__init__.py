@@ -46,6 +46,7 @@ from jetspark.sync.key_value import (
 )
 from jetspark.sync.objects import ObjectReader, ObjectStore
 from jetspark.sync.ordered import OrderedConsumer
+from jetspark.sync.schemas import SchemaRegistry
 
 if TYPE_CHECKING:
     from jetspark.sync.server import Server
@@ -73,6 +74,7 @@ __all__ = [
     "OrderedConsumer",
     "PullSubscription",
     "PushSubscription",
+    "SchemaRegistry",
     "Server",
     "Stream",
     "StreamReplica",

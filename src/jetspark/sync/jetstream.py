@@ -53,6 +53,7 @@ from jetspark.sync.key_value import KeyValue
 from jetspark.sync.objects import ObjectStore
 from jetspark.sync.ordered import OrderedConsumer
 from jetspark.sync.portal import Portal
+from jetspark.sync.schemas import SchemaRegistry
 
 
 class AckFuture:
@@ -1187,6 +1188,31 @@ class JetStream:
         """Iterate over the names of all buckets."""
         return self._portal.items(
             self._portal.run(self._inner.key_value_names, timeout=timeout).next_chunk
+        )
+
+    def create_schema_registry(
+        self,
+        config: KeyValueConfig | str,
+        *,
+        timeout: Timeout | None = None,
+        **options: Unpack[KeyValueOptions],
+    ) -> SchemaRegistry:
+        """Create the bucket of a schema registry: a name with `KeyValueOptions`, or a config.
+
+        ``create_schema_registry("SCHEMAS", replicas=3)``; as ``create_key_value``. The same
+        configuration again is no error. ``delete_key_value`` deletes it.
+        """
+        return SchemaRegistry(
+            self._portal,
+            self._portal.call(
+                self._inner.create_schema_registry(config, timeout=timeout, **options)
+            ),
+        )
+
+    def schema_registry(self, bucket: str, *, timeout: Timeout | None = None) -> SchemaRegistry:
+        """Get a handle to an existing schema registry; BucketNotFound if it does not exist."""
+        return SchemaRegistry(
+            self._portal, self._portal.call(self._inner.schema_registry(bucket, timeout=timeout))
         )
 
     def create_object_store(

@@ -90,6 +90,7 @@ from jetspark.client.jetstream.publish_fast import (
 )
 from jetspark.client.jetstream.replica import StreamReplica
 from jetspark.client.jetstream.scan import check_filter, check_filters
+from jetspark.client.jetstream.schema_registry import SchemaRegistry
 from jetspark.client.jetstream.streams import Stream, delete_stream, update_stream
 from jetspark.client.jetstream.subscribe.plan import Wanted, new_config, settle
 from jetspark.client.jetstream.subscribe.pull_subscription import PullSubscription
@@ -642,6 +643,30 @@ class JetStream:
     def key_value_names(self, *, timeout: Timeout | None = None) -> Pager[str]:
         """Iterate over the names of all buckets."""
         return Pager(bucket_name_pages(self._api, timeout))
+
+    # Schema registries.
+
+    @opens
+    async def create_schema_registry(
+        self,
+        config: KeyValueConfig | str,
+        *,
+        timeout: Timeout | None = None,
+        **options: Unpack[KeyValueOptions],
+    ) -> SchemaRegistry:
+        """Create the bucket of a schema registry: a name with `KeyValueOptions`, or a config.
+
+        ``create_schema_registry("SCHEMAS", replicas=3)``; as ``create_key_value``. The same
+        configuration again is no error. ``delete_key_value`` deletes it.
+        """
+        return SchemaRegistry(await self.create_key_value(config, timeout=timeout, **options))
+
+    @opens
+    async def schema_registry(
+        self, bucket: str, *, timeout: Timeout | None = None
+    ) -> SchemaRegistry:
+        """Get a handle to an existing schema registry; BucketNotFound if it does not exist."""
+        return SchemaRegistry(await self.key_value(bucket, timeout=timeout))
 
     # Object stores.
 

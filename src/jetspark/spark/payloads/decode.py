@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import StructType
 
-    from jetspark.spark.payloads.avro import AvroSchema
+    from jetspark.schemas.avro import AvroSchema
     from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat
 
 RESCUE: Final = "_rescued"
@@ -88,7 +88,8 @@ def decode_avro(
     Raises ``InvalidSchema`` for an invalid schema, or one without matching Spark columns.
     """
     with needs_spark():
-        from jetspark.spark.payloads.avro import schema_text, spark_schema
+        from jetspark.schemas.avro import schema_text
+        from jetspark.spark.payloads.avro import spark_schema
         from jetspark.spark.payloads.plan import (
             FRAMINGS,
             DecodePlan,

@@ -1,6 +1,5 @@
 """Encodes struct columns as payloads: the reverse of ``decode``, for a sink's ``data`` column."""
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 from jetspark.spark.needs import needs_spark
@@ -11,7 +10,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column
 
-    from jetspark.spark.payloads.avro import AvroSchema
+    from jetspark.schemas.avro import AvroSchema
 
 
 # Spark's own format has three digits and truncates the rest. In the session's zone, old times
@@ -62,7 +61,7 @@ def encode_avro(row: "Column | str", schema: "AvroSchema", *, framing: str = "pl
     with needs_spark():
         import pyarrow as pa
 
-        from jetspark.spark.payloads.avro import schema_text, single_object_head
+        from jetspark.schemas.avro import schema_text, single_object_head
         from jetspark.spark.payloads.plan import FRAMINGS, one_of
         from jetspark.spark.same_version import Carried
 
@@ -81,25 +80,16 @@ def encode_avro(row: "Column | str", schema: "AvroSchema", *, framing: str = "pl
 
 def avro_records(text: str, head: bytes, rows: list[Any]) -> list[bytes | None]:
     """Return the payload of each row, prefixed with ``head``. Runs in a task."""
-    import io
-
     from jetspark.errors import PayloadMismatch
-    from jetspark.spark.payloads.avro import fastavro
+    from jetspark.schemas.avro import AvroCodec
 
-    package = fastavro()
-    parsed = package.parse_schema(json.loads(text))
+    codec = AvroCodec(text)
     payloads: list[bytes | None] = []
     for row in rows:
-        if row is None:
-            payloads.append(None)
-            continue
-        file = io.BytesIO()
-        file.write(head)
         try:
-            package.schemaless_writer(file, parsed, row)
-        except Exception as error:  # it raises TypeError and others
+            payloads.append(None if row is None else head + codec.encode(row))
+        except PayloadMismatch as error:
             raise PayloadMismatch(f"{error} (row {row!r})") from error
-        payloads.append(file.getvalue())
     return payloads
 
 

@@ -16,7 +16,8 @@ import fastavro.schema
 import pyarrow as pa
 
 from jetspark.errors import InvalidSchema, PayloadMismatch
-from jetspark.spark.payloads.avro import schema_text, single_object_head, spark_schema
+from jetspark.schemas.avro import schema_text, single_object_head
+from jetspark.spark.payloads.avro import spark_schema
 from jetspark.spark.payloads.batch import BatchDecoder
 from jetspark.spark.payloads.encode import avro_records
 from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat

@@ -1,0 +1,1 @@
+"""`jetspark schema`: schemas of payloads, with versions."""

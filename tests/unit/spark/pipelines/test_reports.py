@@ -54,6 +54,36 @@ def test_a_changed_state_is_written_at_once_and_progress_every_two_seconds(
     assert stored().state == "stopped"
 
 
+def test_the_last_progress_is_written_and_an_idle_flow_is_reported_again_and_again(
+    bucket: sync.KeyValue,
+) -> None:
+    now = 0.0
+    reports = FlowReports("shop", bucket, print, lambda: now)
+
+    def stored() -> tuple[int, int]:
+        entry = bucket.get("shop.orders")
+        return entry.revision, msgspec.json.decode(entry.value, type=FlowReport).rows
+
+    reports.take(FlowStarted(flow="orders", target="orders", query="q"))
+    now = 1.0
+    reports.take(progress(100, lag=0))
+    reports.look()
+    assert stored() == (1, 0)
+    now = 2.0
+    reports.look()
+    assert stored() == (2, 100)
+    now = 11.0
+    reports.look()
+    assert stored() == (2, 100)
+    now = 12.0
+    reports.look()
+    assert stored() == (3, 100)
+    reports.take(RunStopped(flows=1))
+    now = 60.0
+    reports.look()
+    assert stored() == (4, 100)
+
+
 def test_a_report_that_cannot_be_written_is_said_once_and_the_run_continues() -> None:
     class Away:
         def put(self, *_: object, **__: object) -> int:

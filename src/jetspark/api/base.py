@@ -13,6 +13,7 @@ subtracts. Only `encode` and the decoders made here know the RFC 3339 text; msgs
 """
 
 import re
+from calendar import isleap
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
@@ -145,7 +146,9 @@ def timestamp_hook(wanted: type, value: object) -> Timestamp:
         raise ValueError(
             f"expected a time as RFC 3339, such as 2026-01-31T09:30:00Z, got {value[:64]!r}"
         )
-    if int(value[:4]) < _FIRST_YEAR:
+    year = int(value[:4])
+    if year < _FIRST_YEAR:
+        parse_rfc3339(f"{2000 if isleap(year) else 2001}{value[4:]}")  # refuses a 30 February
         return Timestamp(INT64_MIN)
     return Timestamp(min(parse_rfc3339(value), INT64_MAX))
 

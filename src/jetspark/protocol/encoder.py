@@ -76,15 +76,16 @@ def write_hmsg(
     out: BytesWriter, subject: bytes, sid: bytes, reply: bytes, headers: bytes, payload: bytes
 ) -> None:
     """Append HMSG; ``headers`` is a whole header block with its empty line."""
-    write_hmsg_head(out, subject, sid, reply, headers, len(payload))
+    write_hmsg_head(out, subject, sid, reply, len(headers), len(payload))
+    out.write(headers)
     out.write(payload)
     out.write(b"\r\n")
 
 
 def write_hmsg_head(
-    out: BytesWriter, subject: bytes, sid: bytes, reply: bytes, headers: bytes, size: i64
+    out: BytesWriter, subject: bytes, sid: bytes, reply: bytes, headers_size: i64, size: i64
 ) -> None:
-    """Append everything before the payload of HMSG, which has this size."""
+    """Append the control line of HMSG; header block and payload have these sizes."""
     out.write(b"HMSG ")
     out.write(subject)
     out.write(b" ")
@@ -93,11 +94,10 @@ def write_hmsg_head(
         out.write(b" ")
         out.write(reply)
     out.write(b" ")
-    write_number(out, len(headers))
+    write_number(out, headers_size)
     out.write(b" ")
-    write_number(out, len(headers) + size)
+    write_number(out, headers_size + size)
     out.write(b"\r\n")
-    out.write(headers)
 
 
 def encode_pub(subject: bytes, reply: bytes, payload: bytes) -> bytes:

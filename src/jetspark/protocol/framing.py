@@ -156,6 +156,16 @@ class FrameParser:
         for data in rest:
             self.feed(data)
 
+    def held(self) -> i64:
+        """Return how many bytes of a frame that is not complete are kept."""
+        return self._pieces.size
+
+    def drop(self) -> None:
+        """Close, and keep nothing: no more input will come."""
+        self.closed = True
+        self._pieces = Pieces()
+        self._rest = []
+
     def is_between_frames(self) -> bool:
         """Return whether the next byte begins a frame."""
         return self._state == READY

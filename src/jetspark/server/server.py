@@ -435,7 +435,9 @@ class Server:
 
     def left(self, connection: Connection) -> None:
         """Remove a closed connection."""
-        self._freed_memory.note(connection.most_waiting)
+        parser = connection.client.parser
+        self._freed_memory.note(connection.most_waiting + parser.held())
+        parser.drop()
         self.keepalive.forget(connection)
         self.unread.forget(connection)
         self.connection_limits.leave(connection.session.network)

@@ -222,6 +222,11 @@ class Walks:
     def __init__(self) -> None:
         self.nodes: i64 = 0
 
+    def count(self, visited: i64) -> None:
+        """Count a search that ends."""
+        if visited > _SHORT_WALK:
+            self.nodes += visited
+
 
 class Node:
     """One node of the trie of wildcard patterns."""
@@ -351,6 +356,7 @@ def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64, walks: Wal
             stop = end
             if len(node.children) > 0:
                 if start == cut:
+                    walks.count(visited)
                     return False
                 stop = token_end(subject, start, end)
                 child = node.children.get(subject[start:stop])
@@ -367,8 +373,7 @@ def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64, walks: Wal
             start = stop + 1
         if following is None:
             if not nodes or not starts:
-                if visited > _SHORT_WALK:
-                    walks.nodes += visited
+                walks.count(visited)
                 return True
             following = nodes.pop()
             start = starts.pop()
@@ -393,11 +398,13 @@ def only_leaf(root: Node, subject: bytes, known: Leaf | None, walks: Walks) -> L
         if start > end:
             if node.leaf is not None:
                 if known is not None:
+                    walks.count(visited)
                     return SEVERAL
                 known = node.leaf
         else:
             if node.tail is not None:
                 if known is not None:
+                    walks.count(visited)
                     return SEVERAL
                 known = node.tail
             following = node.star
@@ -417,8 +424,7 @@ def only_leaf(root: Node, subject: bytes, known: Leaf | None, walks: Walks) -> L
                 start = stop + 1
         if following is None:
             if not nodes or not starts:
-                if visited > _SHORT_WALK:
-                    walks.nodes += visited
+                walks.count(visited)
                 return known
             following = nodes.pop()
             start = starts.pop()

@@ -214,3 +214,32 @@ def test_memory_of_clients_that_did_not_read_is_released_when_they_disconnect(
         assert server.resident_mib() <= (before + full) / 2
     finally:
         server.end()
+
+
+@pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="the C library has no malloc_trim"
+)
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc here")
+def test_memory_of_payloads_that_were_never_completed_is_released_when_their_clients_leave(
+    tmp_path: Path,
+) -> None:
+    server = Watched(tmp_path, "max_payload: 8MB\n")
+    try:
+        before = server.resident_mib()
+        peers = [Peer(server) for _ in range(40)]
+        for peer in peers:
+            peer.ask(QUIET)
+            peer.send(b"PUB load 4000000\r\n" + bytes(3_900_000))
+        deadline = time.monotonic() + 60
+        while server.resident_mib() < before + 120 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        full = server.resident_mib()
+        assert full >= before + 120, "there was nothing to give back"
+        for peer in peers:
+            peer.close()
+        deadline = time.monotonic() + 20
+        while server.resident_mib() > (before + full) / 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert server.resident_mib() <= (before + full) / 2
+    finally:
+        server.end()

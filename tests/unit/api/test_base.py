@@ -89,6 +89,7 @@ def test_maps_are_sorted_as_the_released_server_sorts_them() -> None:
         ("0001-01-01T00:00:00Z", 0),
         ("9999-12-31T23:59:59Z", 2**63 - 1),
         ("1000-01-01T00:00:00Z", -(2**63)),
+        ("0000-02-29T00:00:00Z", -(2**63)),
     ],
 )
 def test_time_is_read_as_nanoseconds(text: str, ns: int) -> None:
@@ -117,6 +118,12 @@ def test_time_is_written_as_rfc_3339(ns: int, text: str) -> None:
 def test_other_times_are_refused(text: str) -> None:
     with pytest.raises(msgspec.ValidationError, match="expected a time as RFC 3339"):
         EXAMPLE.decode(json.dumps({"at": text}))
+
+
+@pytest.mark.parametrize("day", ["2020-13-01", "2021-02-29", "1000-02-29", "0000-00-00"])
+def test_days_that_do_not_exist_are_refused_in_any_year(day: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match="bad time"):
+        EXAMPLE.decode(json.dumps({"at": f"{day}T00:00:00Z"}))
 
 
 def test_time_is_not_a_number_on_the_wire() -> None:

@@ -11,6 +11,7 @@ built for every batch. Nothing here asserts a time.
 import argparse
 import os
 import statistics
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -121,8 +122,8 @@ class Session:
             "jetspark-bench", master="local[2]", config=config, log_level="OFF"
         )
         self.spark.dataSource.register(spark_peers.ceiling_source())
-        jvm: int = self.spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # noqa: SLF001
-        self._processes = ProcessTree(jvm)
+        self.jvm: int = self.spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # noqa: SLF001
+        self._processes = ProcessTree(self.jvm)
 
     def cpu_s(self) -> float:
         """CPU time of the JVM and of everything that it started, including ended processes."""
@@ -166,32 +167,39 @@ def filled(url: str, name: str, rows: int) -> None:
 
 
 def read_case(session: Session, server: str, rounds: int, scale: float) -> None:
-    """Read a stream: the connector, nats-py in mapPartitions, and the ceiling, alternating."""
+    """Read a stream: the connector, nats-py, the ceiling, and Parquet, alternating."""
     rows, few = int(1_000_000 * scale), int(100_000 * scale)
-    ours, theirs, ceiling = Figures(), Figures(), Figures()
+    ours, theirs, ceiling, parquet = Figures(), Figures(), Figures(), Figures()
     spark = session.spark
-    with served(server) as url:
+    with served(server) as url, tempfile.TemporaryDirectory() as folder:
         filled(url, "READ", rows)
         filled(url, "FEW", few)
         source = spark.read.format("jetstream").option("servers", url).option("stream", "READ")
         made_up = spark.read.format("bench_ceiling").option("rows", str(rows))
+        files = f"{folder}/rows"
+        source.load().write.parquet(files)
         for warm in (True, *[False] * rounds):
-            found = [Figures() for _ in range(3)] if warm else [ours, theirs, ceiling]
+            found = [Figures() for _ in range(4)] if warm else [ours, theirs, ceiling, parquet]
             session.measure(found[0], rows, lambda: discard(source.load()))
             session.measure(
                 found[1], few, lambda: discard(spark_peers.read_with_nats_py(spark, url, few))
             )
             session.measure(found[2], rows, lambda: discard(made_up.load()))
+            session.measure(found[3], rows, lambda: discard(spark.read.parquet(files)))
     row(f"read, on {server}", theirs, ours)
     print(
         f"{'  share of the Arrow ceiling':<34} {ceiling.rate:>10,.0f}/s {ours.rate:>10,.0f}/s "
         f"{ours.cpu / ceiling.cpu:>6.0%}   {ceiling.cpu:,.0f} {ours.cpu:,.0f}"
     )
+    print(
+        f"{'  the same rows in Parquet':<34} {parquet.rate:>10,.0f}/s {ours.rate:>10,.0f}/s "
+        f"{ours.rate / parquet.rate:>6.2f}   {parquet.cpu:,.0f} {ours.cpu:,.0f}"
+    )
 
 
 def write_case(session: Session, server: str, rounds: int, scale: float) -> None:
     """Write exactly once with the connector, and with nats-py's publish_async."""
-    rows, few = int(500_000 * scale), int(100_000 * scale)
+    rows, few = int(1_000_000 * scale), int(100_000 * scale)
     ours, theirs = Figures(), Figures()
     with served(server) as url:
         filled(url, "WRITE", 0)
@@ -232,7 +240,7 @@ def check_stored(url: str, name: str, rows: int) -> None:
 
 def kv_case(session: Session, server: str, rounds: int, scale: float) -> None:
     """A snapshot of a bucket."""
-    keys = int(200_000 * scale)
+    keys = int(1_000_000 * scale)
     ours = Figures()
     with served(server) as url:
         fill_bucket(url, keys)

@@ -80,6 +80,11 @@ class Driver:
             self.kill()
 
     @property
+    def pid(self) -> int:
+        """The process id; those of its group end with it."""
+        return self._process.pid
+
+    @property
     def ended(self) -> bool:
         """Whether the process has ended."""
         return self._process.poll() is not None

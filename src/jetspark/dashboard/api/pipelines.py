@@ -5,6 +5,7 @@ continuous run of a pipeline the state of each flow (docs/pipelines.md). Any buc
 entry is recognised by its fields. Buckets with many keys are left out: these have a key per query.
 """
 
+import time
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +22,8 @@ from jetspark.errors import Error
 KEYS_MAX: Final = 1000
 BUCKETS_MAX: Final = 200
 SAMPLE: Final = 50
+# A flow that runs reports at least every ten seconds, because an idle query says so, too.
+STALE_S: Final = 60.0
 
 
 class LedgerEntry(msgspec.Struct, frozen=True):
@@ -93,7 +96,11 @@ class Pipelines:
                     for name, value in msgspec.structs.asdict(report).items()
                 }
                 bucket = name.removeprefix("KV_")
-                rows.append({**shown, "bucket": bucket, "time": iso(message.time_ns)})
+                age_s = time.time() - message.time_ns / 1e9
+                is_stale = report.state in {"running", "restarting"} and age_s > STALE_S
+                rows.append(
+                    {**shown, "bucket": bucket, "time": iso(message.time_ns), "stale": is_stale}
+                )
                 continue
             entry = read_json(message.data, LedgerEntry)
             if entry is None:

@@ -55,14 +55,21 @@ class Unavailable(Exception):
 class Problem:
     """How an error is shown."""
 
-    def __init__(self, status: int, text: str, hint: str = "") -> None:
+    def __init__(self, status: int, text: str, hint: str = "", title: str = "") -> None:
         self.status: Final = int(status)
         self.text: Final = text
         self.hint: Final = hint
+        # A page has one for each status, which is enough for most.
+        self.title: Final = title
 
     def body(self) -> dict[str, object]:
         """The answer."""
-        return {"error": self.text, "hint": self.hint, "status": self.status}
+        return {
+            "error": self.text,
+            "hint": self.hint,
+            "status": self.status,
+            "title": self.title,
+        }
 
 
 def problem_of(error: BaseException) -> Problem | None:
@@ -82,7 +89,10 @@ def problem_of(error: BaseException) -> Problem | None:
             return Problem(HTTPStatus.GATEWAY_TIMEOUT, text, hint)
         case KeyNotFound() | ObjectNotFound() | BucketNotFound() | MessageNotFound():
             return Problem(HTTPStatus.NOT_FOUND, str(error))
-        case JetStreamNotEnabled() | NoResponders() | ConnectionClosed():
+        case JetStreamNotEnabled():
+            title = "JetStream is off"
+            return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), hint, title)
+        case NoResponders() | ConnectionClosed():
             return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), hint)
         case ApiError():
             status = error.code if error.code in _CLIENT_ERRORS else HTTPStatus.BAD_GATEWAY

@@ -44,13 +44,15 @@ class Survey:
                 self._asked.clear()
                 continue
             began = time.monotonic()
+            pause = REPEAT_S
             try:
                 self._result = await self._walk()
                 self._problem = ""
+                pause = max(REPEAT_S, 10 * (time.monotonic() - began - 1))
             except Error as error:
                 self._problem = str(error)
             self._ready.set()
-            await asyncio.sleep(max(REPEAT_S, 10 * (time.monotonic() - began - 1)))
+            await asyncio.sleep(pause)
 
     async def read(self, wait_s: float) -> dict[str, Any]:
         """The newest result; waits a little for the first one, else reports the progress."""

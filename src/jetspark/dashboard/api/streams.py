@@ -148,7 +148,8 @@ class Streams:
         query = Query(request)
         name, pattern = query.name("stream", "stream"), query.pattern("filter")
         stopping: asyncio.Event = request.state.stopping
-        after = -1  # the first look decides what is new
+        # A page that comes back says what it has seen; else the first look decides what is new.
+        after = query.number("after") if query.text("after") else -1
         created: datetime | None = None
         yield {"tail": True}
         while not stopping.is_set():
@@ -159,7 +160,7 @@ class Streams:
                 last = info.state.last_seq
                 if after < 0:
                     after = last
-                elif info.created != created:
+                elif created not in {None, info.created} or last < after:
                     after = 0  # another stream of the same name: all of it is new
                 created = info.created
                 if last > after:
@@ -172,6 +173,7 @@ class Streams:
                             # Of a subject it is not known how many of these were on it.
                             "skipped": max(found.next - after - 1, 0) if not pattern else 0,
                             "is_cut": found.next > 0,
+                            "after": last,
                         }
                     after = last
             except Error as error:

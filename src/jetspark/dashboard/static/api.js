@@ -7,6 +7,7 @@ export class Failed extends Error {
     super(body.error || `the dashboard answered ${status}`);
     this.status = status;
     this.hint = body.hint || "";
+    this.title = body.title || "";
   }
 }
 
@@ -81,13 +82,14 @@ export async function openSession() {
 const AGAIN_MS = 3000;
 
 // Calls back with every event until close() is called; connects again, and reports the state.
+// `where` says what to ask for each time. A browser has six connections for all of its tabs: a tab
+// that is hidden gives its own back.
 export function events(where, onEvent, onState = () => {}) {
   let source = null;
-  let isClosed = false;
+  let timer = null;
   let wasInterrupted = false;
   function open() {
-    if (isClosed) return;
-    source = new EventSource(`api/${where}`);
+    source = new EventSource(`api/${where()}`);
     source.onopen = () => {
       // Another dashboard may answer now, with another secret.
       if (wasInterrupted) openSession().catch(() => {});
@@ -98,10 +100,31 @@ export function events(where, onEvent, onState = () => {}) {
     source.onerror = () => {
       wasInterrupted = true;
       onState("waiting");
+      if (source.readyState !== EventSource.CLOSED) return;
       // A browser does not ask again after an error status. Which one it was, a request tells.
-      if (source.readyState === EventSource.CLOSED) setTimeout(() => openSession().then(open, open), AGAIN_MS);
+      shut();
+      timer = setTimeout(() => openSession().catch(() => {}).then(follow), AGAIN_MS);
     };
   }
-  open();
-  return { close() { isClosed = true; source.onerror = null; source.close(); } };
+  function shut() {
+    clearTimeout(timer);
+    timer = null;
+    if (source) source.onerror = null;
+    source?.close();
+    source = null;
+  }
+  function follow() {
+    if (isClosed || document.hidden) shut();
+    else if (!source) open();
+  }
+  let isClosed = false;
+  document.addEventListener("visibilitychange", follow);
+  follow();
+  return {
+    close() {
+      isClosed = true;
+      document.removeEventListener("visibilitychange", follow);
+      shut();
+    },
+  };
 }

@@ -2,7 +2,7 @@
 
 import { h, replace } from "./dom.js";
 import { events, openSession, session, signOut } from "./api.js";
-import { dialog, failure, loading, pageHead } from "./parts.js";
+import { dialog, failure, loading, pageHead, retryLater } from "./parts.js";
 import { overview } from "./pages/overview.js";
 import { stream, streams } from "./pages/streams.js";
 import { consumer } from "./pages/consumers.js";
@@ -61,10 +61,15 @@ function pageOf(parts) {
   return PAGES.find(([key]) => key === (first ?? ""))?.[3];
 }
 
-async function show({ keepFocus = false } = {}) {
+let turn = 0;
+
+// Shows the page of the address; `quiet` keeps what is shown until the page has loaded.
+async function show({ keepFocus = false, quiet = false } = {}) {
   const { parts, query } = route();
+  turn += 1;
+  const mine = turn;
   current.close();
-  document.getElementById("dialog").close();
+  if (!quiet) document.getElementById("dialog").close();
   watchers = new Set();
   const closing = [];
   const context = { parts, query, session, watch, onClose: (callback) => closing.push(callback), go, setQuery };
@@ -72,24 +77,23 @@ async function show({ keepFocus = false } = {}) {
   setMenu(false);
   drawNav(parts[0] ?? "");
   const page = pageOf(parts);
-  const place = h("div", { class: "page" });
-  replace(main, place);
-  if (!page) {
-    const error = new Error(`There is no page "${parts.join("/")}".`);
-    error.status = 404;
-    replace(place, pageHead("No such page"), failure(error));
-  } else {
-    replace(place, loading());
-    try {
-      const content = await page(context);
-      if (place.isConnected) replace(place, content);
-    } catch (error) {
-      if (error.status === undefined) console.error(error);
-      replace(place, pageHead(parts.at(-1) || "Overview"), failure(error, () => show()));
-    }
+  const place = h("div", { class: "page" }, loading());
+  if (!quiet) replace(main, place);
+  let content;
+  try {
+    if (!page) throw Object.assign(new Error(`There is no page "${parts.join("/")}".`), { status: 404 });
+    content = await page(context);
+  } catch (error) {
+    if (error.status === undefined) console.error(error);
+    const title = page ? parts.at(-1) || "Overview" : "No such page";
+    content = [pageHead(title), failure(error, page && (() => show()))];
+    retryLater(place, error, () => show({ keepFocus: true, quiet: true }));
   }
+  if (mine !== turn) return;
+  replace(place, content);
+  if (quiet) replace(main, place);
   if (!keepFocus) main.focus({ preventScroll: true });
-  scrollTo(0, 0);
+  if (!quiet) scrollTo(0, 0);
 }
 
 function go(hash) {
@@ -166,19 +170,13 @@ function onKey(event) {
   else if (event.key === "[" || event.key === "]") main.querySelector(`[data-key="${event.key}"]:not(:disabled)`)?.click();
 }
 
-let source = null;
 function follow() {
-  if (document.hidden) {
-    source?.close();
-    source = null;
-  } else if (!source) {
-    source = events("live", (sample) => {
-      drawServer(sample);
-      for (const callback of watchers) callback(sample);
-    }, (state) => {
-      if (state !== "open") drawServer({ connected: false, problem: "the dashboard does not answer" });
-    });
-  }
+  events(() => "live", (sample) => {
+    drawServer(sample);
+    for (const callback of watchers) callback(sample);
+  }, (state) => {
+    if (state !== "open") drawServer({ connected: false, problem: "the dashboard does not answer" });
+  });
 }
 
 async function start() {
@@ -193,7 +191,6 @@ async function start() {
   document.getElementById("menu").addEventListener("click", () => setMenu(!document.body.classList.contains("menu-open")));
   document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
   document.addEventListener("keydown", onKey);
-  document.addEventListener("visibilitychange", follow);
   addEventListener("hashchange", () => show());
   try {
     await openSession();

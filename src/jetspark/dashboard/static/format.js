@@ -1,5 +1,7 @@
 // Numbers, sizes and times for people.
 
+import { h } from "./dom.js";
+
 const WHOLE = new Intl.NumberFormat("en-US");
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
@@ -58,7 +60,20 @@ function isNever(text) {
   return !text || text.startsWith("0001-");
 }
 
+// How long ago a time was; an element that keeps being right while its page stays open.
 export function ago(text) {
+  return isNever(text) ? "never" : h("time", { datetime: text, "data-ago": true }, agoText(text));
+}
+
+setInterval(() => {
+  if (document.hidden) return;
+  for (const element of document.querySelectorAll("[data-ago]")) {
+    const now = agoText(element.dateTime);
+    if (element.textContent !== now) element.textContent = now;
+  }
+}, 1000);
+
+export function agoText(text) {
   if (isNever(text)) return "never";
   const seconds = (Date.now() - Date.parse(text)) / 1000;
   if (seconds < -1) return dateTime(text);

@@ -29,6 +29,7 @@ export function failure(error, retry) {
 }
 
 function title(error) {
+  if (error.title) return error.title;
   switch (error.status) {
     case 0: return "The dashboard does not answer";
     case 401: return "Please sign in again";
@@ -46,6 +47,18 @@ export function missing(found, what) {
   return h("div", { class: "notice" }, h("p", {}, h("b", {}, `${what}: `), found.error, "."), found.hint && h("p", {}, found.hint));
 }
 
+// What passes by itself is tried again while the page is open: no one has to press a button when a
+// server returns. One attempt at a time for each place, which may be loaded regularly anyway.
+const TRANSIENT = [0, 502, 503, 504];
+const AGAIN_MS = 3000;
+const waiting = new WeakMap();
+
+export function retryLater(place, error, retry) {
+  clearTimeout(waiting.get(place));
+  if (!TRANSIENT.includes(error.status)) return;
+  waiting.set(place, setTimeout(() => { if (place.isConnected && !document.hidden) retry(); else if (place.isConnected) retryLater(place, error, retry); }, AGAIN_MS));
+}
+
 // Loads into `place`: the state while it waits, the failure, or what `show` makes of the answer.
 export async function load(place, ask, show, { quiet = false } = {}) {
   const wait = quiet ? null : setTimeout(() => replace(place, loading()), 150);
@@ -58,7 +71,15 @@ export async function load(place, ask, show, { quiet = false } = {}) {
     if (error.name === "AbortError") return;
     replace(place, failure(error, () => load(place, ask, show)));
     if (error.status === undefined) console.error(error);
+    retryLater(place, error, () => load(place, ask, show, { quiet: true }));
   }
+}
+
+// Loads again and again while the page is open, unless someone is using what is shown.
+export function keepFresh(context, place, refresh, every = 5000) {
+  const isUsed = () => document.hidden || place.contains(document.activeElement) || !getSelection().isCollapsed;
+  const timer = setInterval(() => { if (!isUsed()) refresh(); }, every);
+  context.onClose(() => clearInterval(timer));
 }
 
 // columns: {title, cell(row), number, wide, sort}; a row is a card on a phone.

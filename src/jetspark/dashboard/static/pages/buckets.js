@@ -3,7 +3,7 @@
 import { h, replace } from "../dom.js";
 import { get, path, post, query } from "../api.js";
 import { ago, bytes, count, dateTime, duration, limit, plus } from "../format.js";
-import { badge, dialog, empty, failure, field, load, loading, pageHead, pager, search, stat, table, toast } from "../parts.js";
+import { badge, dialog, empty, failure, field, keepFresh, load, loading, pageHead, pager, search, stat, table, toast } from "../parts.js";
 import { differenceView, editable, payloadView, preview } from "../payload.js";
 import { localValue } from "./streams.js";
 
@@ -13,7 +13,7 @@ export async function buckets(context) {
   const place = h("div", {});
   let words = context.query.get("q") ?? "";
   let offset = 0;
-  function refresh() {
+  function refresh(quiet = false) {
     context.setQuery({ q: words });
     return load(place, () => get(`streams${query({ q: words, kind: "kv", offset, limit: ROWS })}`), (found) => {
       if (!found.total) return words ? empty("No bucket matches") : empty("No buckets yet", "Create one:", h("pre", { class: "payload" }, h("code", {}, "jetspark kv add settings --history 10")));
@@ -24,9 +24,10 @@ export async function buckets(context) {
         { title: "Time to live", cell: (row) => (row.max_age ? duration(row.max_age) : "unlimited") }, { title: "Last change", cell: (row) => ago(row.last_time) },
       ], found.rows), pager({ from: offset + 1, to: offset + found.rows.length, total: found.total, what: "buckets",
         previous: offset > 0 && (() => { offset -= ROWS; refresh(); }), next: offset + ROWS < found.total && (() => { offset += ROWS; refresh(); }) })];
-    });
+    }, { quiet });
   }
   refresh();
+  keepFresh(context, place, () => refresh(true));
   return [pageHead("Key-value buckets"), h("div", { class: "tools" }, search("Search buckets by name", words, (text) => { words = text; offset = 0; refresh(); }, "Search by name")), place];
 }
 
@@ -52,11 +53,11 @@ export async function bucket(context) {
     back = [];
     refresh();
   }
-  function refresh() {
+  function refresh(quiet = false) {
     context.setQuery(where);
     replace(when, where.time ? [h("b", {}, `The bucket as it was at ${dateTime(where.time)}. `), h("button", { type: "button", class: "link-button", onclick: () => travel("") }, "Back to now")] : "Keys by their last change, the newest first.");
     turn += 1;
-    return load(place, () => gather(turn), show);
+    return load(place, () => gather(turn), show, { quiet });
   }
   // A search through many keys takes several requests; each is short, and the page shows how far it is.
   async function gather(mine) {
@@ -88,6 +89,8 @@ export async function bucket(context) {
   }
   const quick = (text, seconds) => h("button", { type: "button", class: "button small", onclick: () => travel(new Date(Date.now() - seconds * 1000).toISOString()) }, text);
   refresh();
+  // A search reads much, and older pages and times do not change.
+  keepFresh(context, place, () => { if (!where.q && !where.time && !before) refresh(true); });
   context.onClose(() => { turn += 1; });
   return [pageHead(name, { crumbs: [["Key-value", "#/kv"]], actions: context.session.writable ? [h("a", { class: "button", href: path`#/kv/${name}/key/` + "?new=1" }, "New key")] : [] }),
     h("div", { class: "tools" }, search("Search keys", where.q, (text) => { where.q = text; restart(); }, "Part of a key, or user.*.cart"),
@@ -109,8 +112,15 @@ export async function entry(context) {
     at && h("button", { type: "button", class: "button", onclick: () => travel("") }, "Now"));
   if (!found.revisions.length) return [pageHead(key, { crumbs }), form, empty("No such key", "It was never stored, or its history was removed.")];
   const [last] = found.revisions;
+  const news = h("p", { class: "notice", role: "status", hidden: true });
+  keepFresh(context, news, async () => {
+    const fresh = await get(path`kv/${name}/entry` + query({ key })).catch((error) => ({ problem: error.message, revisions: [] }));
+    news.hidden = fresh.revisions[0]?.revision === last.revision && fresh.created === found.created;
+    if (fresh.problem) replace(news, h("b", {}, "The key cannot be read now: "), fresh.problem);
+    else if (!news.hidden) replace(news, "The key has changed since. ", h("button", { type: "button", class: "link-button", onclick: () => context.go(path`#/kv/${name}/key/${key}` + query({ time: at })) }, "Show it as it is now"));
+  });
   const chosen = at ? found.revisions.find((row) => row.revision === found.at) : last;
-  return [pageHead(key, { crumbs, actions: context.session.writable ? writeButtons(name, key, last, context) : [] }), form, at && verdict(found, chosen, at),
+  return [pageHead(key, { crumbs, actions: context.session.writable ? writeButtons(name, key, last, context) : [] }), news, form, at && verdict(found, chosen, at),
     h("div", { class: "stats" }, stat("Revision", chosen ? count(chosen.revision) : "–", at ? "valid then" : "the last one"), stat("Changed", chosen ? ago(chosen.time) : "–", chosen ? dateTime(chosen.time) : ""),
       stat("Stored revisions", count(found.revisions.length), `the bucket keeps ${limit(found.history, count)}`), stat("State", chosen ? { PUT: "value", DEL: "deleted", PURGE: "purged" }[chosen.operation] : found.overwritten ? "unknown" : "none", at ? "at that time" : "")),
     chosen && h("section", { class: "card" }, h("h2", {}, at ? "Value at that time" : "Value"), chosen.operation === "PUT" ? payloadView(chosen, path`api/streams/${`KV_${name}`}/messages/${chosen.revision}/raw`) : h("p", { class: "muted" }, "The key was deleted.")),

@@ -98,7 +98,7 @@ function drawFacts(place, { info }) {
     stat("Redelivered", count(info.num_redelivered), "delivered more than once", { level: info.num_redelivered ? "warn" : "" }),
     push ? stat("Subscriber", info.push_bound ? "bound" : "none", info.config.deliver_subject, { level: info.push_bound ? "good" : "bad" })
       : stat("Waiting pulls", count(info.num_waiting), "requests for messages", { level: info.num_waiting ? "good" : "" }),
-    stat("Last delivery", ago(info.delivered?.last_active), info.paused ? "paused" : `last ack ${ago(info.ack_floor?.last_active)}`, { level: info.paused ? "warn" : "" }));
+    stat("Last delivery", ago(info.delivered?.last_active), info.paused ? "paused" : ["last ack ", ago(info.ack_floor?.last_active)], { level: info.paused ? "warn" : "" }));
 }
 
 function drawProgress(place, { info, stream }) {

@@ -3,13 +3,17 @@
 import { h } from "../dom.js";
 import { get, path, query } from "../api.js";
 import { ago, clock, count, percent, since } from "../format.js";
-import { badge, empty, load, pageHead, table } from "../parts.js";
+import { badge, empty, keepFresh, load, pageHead, table } from "../parts.js";
 import { streamHref } from "./streams.js";
 
 function repeated(context, place, ask, show, every = 2500) {
   load(place, ask, show);
-  const timer = setInterval(() => { if (!document.hidden && !place.contains(document.activeElement)) load(place, ask, show, { quiet: true }); }, every);
-  context.onClose(() => clearInterval(timer));
+  keepFresh(context, place, () => load(place, ask, show, { quiet: true }), every);
+}
+
+// An older result is shown as such.
+function outdated(found) {
+  return found.problem && h("p", { class: "notice bad", role: "alert" }, h("b", {}, `This is from ${clock(found.time)}. `), `The streams cannot be read now: ${found.problem}`);
 }
 
 export async function lag(context) {
@@ -20,7 +24,7 @@ export async function lag(context) {
       ? `${count(found.consumers)} consumers of ${count(found.streams)} streams, as of ${clock(found.time)}.`
       : `Reading all streams: ${count(found.done)} of ${count(found.total)} so far.`;
     if (found.problem && !found.is_complete) return empty("The streams cannot be listed", found.problem);
-    return [h("p", { class: "note", role: "status" }, note), found.unread > 0 && h("p", { class: "notice bad" }, `The consumers of ${count(found.unread)} streams are missing: they cannot be listed (${found.unread_why[0]}).`), rows.length ? lagTable(rows) : found.is_complete && !found.unread && empty("No one lags", "Every consumer, mirror and source has everything.")];
+    return [outdated(found), h("p", { class: "note", role: "status" }, note), found.unread > 0 && h("p", { class: "notice bad" }, `The consumers of ${count(found.unread)} streams are missing: they cannot be listed (${found.unread_why[0]}).`), rows.length ? lagTable(rows) : found.is_complete && !found.unread && empty("No one lags", "Every consumer, mirror and source has everything.")];
   });
   return [pageHead("Lag", { note: "Who has work left: the largest lag first, over all streams." }), place];
 }
@@ -58,14 +62,15 @@ export async function copies(context) {
   const server = h("div", {});
   repeated(context, place, () => get("lag"), (found) => {
     const rows = found.rows.filter((row) => row.kind !== "consumer");
+    if (found.problem && !found.is_complete) return empty("The streams cannot be listed", found.problem);
     if (!rows.length) return empty(found.is_complete ? "No mirrors or sources" : "Reading all streams…", "A mirror is a copy of a stream; a source collects from several.");
-    return table("Mirrors and sources", [
+    return [outdated(found), table("Mirrors and sources", [
       { title: "Stream", cell: (row) => h("a", { class: "strong", href: streamHref(row.stream) }, row.stream), wide: true },
       { title: "Kind", cell: (row) => badge(row.kind) }, { title: "Copies", cell: (row) => row.name },
       { title: "Lag", cell: (row) => count(row.lag), number: true },
       { title: "Last contact", cell: (row) => (row.active_ns >= 0 ? since(row.active_ns / 1e9) : "never") },
       { title: "State", cell: (row) => (row.problem ? h("span", { class: "bad" }, row.problem) : row.lag ? badge("lags", "warn") : badge("current", "good")) },
-    ], rows);
+    ], rows)];
   });
   load(server, () => get("copies"), ({ jetspark }) => [replicaCard(jetspark.replica), remoteCard(jetspark.remotes)]);
   return [pageHead("Mirrors and replicas"), h("section", { class: "stack" }, h("h2", {}, "Mirrors and sources"), place), h("section", { class: "stack" }, h("h2", {}, "This server"), server)];
@@ -89,10 +94,16 @@ function remoteCard(remotes) {
 
 const STATES = { running: "good", restarting: "warn", failed: "bad" };
 
+// A run that was killed could not report its end.
+function flowState(row) {
+  if (row.silent) return [badge("no reports", "bad"), h("div", { class: "muted" }, `It was ${row.state}; the run was killed, or cannot reach the server.`)];
+  return [badge(row.state, STATES[row.state] ?? ""), row.error && row.state !== "running" && h("div", { class: row.state === "failed" ? "bad wrap" : "warn wrap" }, row.error)];
+}
+
 function flowTable(flows) {
   return table("Flows of pipelines", [
-    { title: "Flow", cell: (row) => [h("span", { class: "strong" }, row.flow), " ", h("span", { class: "muted" }, row.project)], wide: true },
-    { title: "State", cell: (row) => [row.silent ? badge("no reports", "bad") : badge(row.state, STATES[row.state] ?? ""), row.silent && h("div", { class: "muted wrap" }, `it was ${row.state}: the run was killed, or cannot reach the server`), row.error && row.state !== "running" && h("div", { class: "bad wrap" }, row.error)] },
+    { title: "Flow", cell: (row) => [h("span", { class: "strong" }, row.flow), " ", h("span", { class: "muted" }, row.project), row.target && row.target !== row.flow && h("span", { class: "muted block" }, `to ${row.target}`)], wide: true },
+    { title: "State", cell: flowState, wide: true },
     { title: "Lag", cell: (row) => (row.lag === null ? "" : count(row.lag)), number: true }, { title: "Rows per second", cell: (row) => count(Math.round(row.rows_per_second)), number: true },
     { title: "Rows", cell: (row) => count(row.rows), number: true }, { title: "Violations", cell: (row) => count(row.violations), number: true },
     { title: "Failures", cell: (row) => count(row.failures), number: true }, { title: "Epoch", cell: (row) => (row.epoch === null ? "" : count(row.epoch)), number: true },

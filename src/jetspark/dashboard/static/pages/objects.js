@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { get, path, query } from "../api.js";
 import { ago, bytes, count, dateTime } from "../format.js";
-import { badge, empty, load, pageHead, pager, search, table } from "../parts.js";
+import { badge, empty, keepFresh, load, pageHead, pager, search, table } from "../parts.js";
 
 const ROWS = 50;
 
@@ -11,7 +11,7 @@ export async function objectStores(context) {
   const place = h("div", {});
   let words = context.query.get("q") ?? "";
   let offset = 0;
-  function refresh() {
+  function refresh(quiet = false) {
     context.setQuery({ q: words });
     return load(place, () => get(`streams${query({ q: words, kind: "object", offset, limit: ROWS })}`), (found) => {
       if (!found.total) return words ? empty("No object store matches") : empty("No object stores yet", "Create one:", h("pre", { class: "payload" }, h("code", {}, "jetspark object add reports")));
@@ -21,9 +21,10 @@ export async function objectStores(context) {
         { title: "Last change", cell: (row) => ago(row.last_time) }, { title: "State", cell: (row) => (row.sealed ? badge("sealed") : "") },
       ], found.rows), pager({ from: offset + 1, to: offset + found.rows.length, total: found.total, what: "object stores",
         previous: offset > 0 && (() => { offset -= ROWS; refresh(); }), next: offset + ROWS < found.total && (() => { offset += ROWS; refresh(); }) })];
-    });
+    }, { quiet });
   }
   refresh();
+  keepFresh(context, place, () => refresh(true));
   return [pageHead("Object stores"), h("div", { class: "tools" }, search("Search object stores by name", words, (text) => { words = text; offset = 0; refresh(); }, "Search by name")), place];
 }
 
@@ -33,7 +34,7 @@ export async function objects(context) {
   let words = context.query.get("q") ?? "";
   let before = "";
   let back = [];
-  function refresh() {
+  function refresh(quiet = false) {
     context.setQuery({ q: words });
     return load(place, () => get(path`objects/${name}` + query({ q: words, before, limit: ROWS })), (found) => {
       if (!found.rows.length && found.is_complete) return empty(words ? "No object matches" : "No objects");
@@ -45,8 +46,9 @@ export async function objects(context) {
       ], found.rows), h("div", { class: "pager" }, h("span", { role: "status" }, `${bytes(found.bytes)} stored`), h("span", { class: "pager-buttons" },
         h("button", { type: "button", class: "button", "data-key": "[", disabled: !back.length, onclick: () => { before = back.pop(); refresh(); } }, "Newer"),
         h("button", { type: "button", class: "button", "data-key": "]", disabled: !found.next, onclick: () => { back.push(before); before = String(found.next); refresh(); } }, "Older")))];
-    });
+    }, { quiet });
   }
   refresh();
+  keepFresh(context, place, () => { if (!words && !before) refresh(true); });
   return [pageHead(name, { crumbs: [["Objects", "#/objects"]] }), h("div", { class: "tools" }, search("Search objects by name", words, (text) => { words = text; before = ""; back = []; refresh(); }, "Search by name")), place];
 }

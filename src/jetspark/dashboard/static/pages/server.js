@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { get, query } from "../api.js";
 import { ago, bytes, count, dateTime, duration } from "../format.js";
 import { bars } from "../plot.js";
-import { badge, empty, load, pageHead, pager, stat, table, tabs } from "../parts.js";
+import { badge, empty, keepFresh, load, pageHead, pager, stat, table, tabs } from "../parts.js";
 
 const ROWS = 50;
 
@@ -36,8 +36,7 @@ export async function connections(context) {
     }, { quiet });
   }
   refresh();
-  const timer = setInterval(() => { if (!document.hidden && !place.contains(document.activeElement)) refresh(true); }, 3000);
-  context.onClose(() => clearInterval(timer));
+  keepFresh(context, place, () => refresh(true), 3000);
   return [pageHead("Connections"), tabs("Connections", [["open", "Open", "#/connections"], ["closed", "Closed, with reason", "#/connections?state=closed"]], state), h("div", { class: "tools" }, choice), place];
 }
 
@@ -59,8 +58,7 @@ export async function store(context) {
     return load(place, () => get(`store${query({ offset, limit: ROWS })}`), (found) => showStore(found, offset, (by) => { offset = Math.max(0, offset + by); refresh(); }), { quiet });
   }
   refresh();
-  const timer = setInterval(() => { if (!document.hidden && !place.contains(document.activeElement)) refresh(true); }, 3000);
-  context.onClose(() => clearInterval(timer));
+  keepFresh(context, place, () => refresh(true), 3000);
   return [pageHead("Store"), place, h("section", { class: "stack" }, h("h2", {}, "Batches in flight"), open)];
 }
 

@@ -2,9 +2,9 @@
 
 import { h, replace } from "../dom.js";
 import { events, get, jsonText, path, post, query } from "../api.js";
-import { ago, bytes, count, dateTime, duration, limit, percent, plus, typedNumber } from "../format.js";
+import { ago, bytes, count, dateTime, duration, limit, minus, percent, plus, typedNumber } from "../format.js";
 import { meter } from "../plot.js";
-import { badge, dialog, empty, failure, field, fields, load, pageHead, pager, search, stat, table, tabs, toast } from "../parts.js";
+import { badge, dialog, empty, failure, field, fields, keepFresh, load, pageHead, pager, search, stat, table, tabs, toast } from "../parts.js";
 import { headersView, payloadView, preview } from "../payload.js";
 import { consumerTable } from "./consumers.js";
 
@@ -21,9 +21,9 @@ export async function streams(context) {
   let kind = given.get("kind") ?? "stream";
   let offset = Number(given.get("offset") ?? 0);
 
-  function refresh() {
+  function refresh(quiet = false) {
     setQuery({ q: words, kind: kind === "stream" ? "" : kind, offset });
-    return load(place, () => get(`streams${query({ q: words, kind: kind === "all" ? "" : kind, offset, limit: ROWS })}`), show);
+    return load(place, () => get(`streams${query({ q: words, kind: kind === "all" ? "" : kind, offset, limit: ROWS })}`), show, { quiet });
   }
 
   function show(found) {
@@ -46,6 +46,7 @@ export async function streams(context) {
   const choice = h("select", { "aria-label": "Kind", onchange: () => { kind = choice.value; offset = 0; refresh(); } },
     [["stream", "Streams"], ["all", "All"], ["kv", "Buckets"], ["object", "Object stores"]].map(([value, text]) => h("option", { value, selected: value === kind }, text)));
   refresh();
+  keepFresh(context, place, () => refresh(true));
   return [pageHead("Streams"), h("div", { class: "tools" },
     search("Search streams by name", words, (text) => { words = text; offset = 0; refresh(); }, "Search by name"), choice), place];
 }
@@ -75,17 +76,19 @@ export async function stream(context) {
   const place = h("div", {});
   const show = { messages, subjects, consumers, config: configuration }[tab];
   if (!show) throw new Error(`there is no page ${tab} of a stream`);
+  let onFresh = null;
   const timer = setInterval(async () => {
     if (document.hidden) return;
     try {
       const fresh = await get(path`streams/${name}`);
       replace(facts, statsOf(fresh.info.config, fresh.info.state));
+      onFresh?.(fresh.info);
     } catch (error) {
       replace(facts, failure(error));
     }
   }, 3000);
   context.onClose(() => clearInterval(timer));
-  show(context, place, name, found.info);
+  onFresh = show(context, place, name, found.info);
   return [head, facts, bar, place];
 }
 
@@ -107,6 +110,8 @@ function messages(context, place, name, info) {
   let back = [];
   let tail = null;
   const rows = h("div", {});
+  const news = h("p", { class: "note", role: "status", hidden: true });
+  let shownState = info;
   const filter = h("input", { type: "text", value: where.filter, placeholder: config0(info), "data-search": true, spellcheck: "false", autocomplete: "off" });
   const from = h("input", { type: "text", inputmode: "numeric", pattern: "[0-9,. ]*", value: where.from, placeholder: "newest" });
   const time = h("input", { type: "datetime-local", step: 1, value: localValue(where.time) });
@@ -114,7 +119,16 @@ function messages(context, place, name, info) {
 
   function refresh() {
     setQuery({ filter: where.filter, from: where.from, time: where.time });
-    return load(rows, () => get(path`streams/${name}/messages` + query({ ...where, limit: ROWS })), (found) => showRows(found));
+    return load(rows, () => get(path`streams/${name}/messages` + query({ ...where, limit: ROWS })), (found) => { news.hidden = true; shownState = null; return showRows(found); });
+  }
+
+  // Rows stay where they are while someone reads them; the page says that there are others.
+  function onFresh(fresh) {
+    shownState ??= fresh;
+    const isOther = fresh.created !== shownState.created;
+    const more = minus(fresh.state.last_seq, shownState.state.last_seq);
+    news.hidden = Boolean(tail) || where.from !== "" || where.time !== "" || (!isOther && more <= 0);
+    if (!news.hidden) replace(news, isOther ? "The stream was deleted and created again since. " : `${count(more)} newer ${more === 1 ? "message" : "messages"} since. `, h("button", { type: "button", class: "link-button", onclick: () => { where.before = ""; back = []; refresh(); } }, "Show the newest"));
   }
 
   function showRows(found) {
@@ -144,7 +158,9 @@ function messages(context, place, name, info) {
     let skipped = 0;
     let isCut = false;
     replace(rows, status, list);
-    tail = events(path`streams/${name}/tail` + query({ filter: where.filter }), (event) => {
+    let after = "";
+    tail = events(() => path`streams/${name}/tail` + query({ filter: where.filter, after }), (event) => {
+      after = event.after ?? after;
       if (event.problem) replace(status, h("span", { class: "bad" }, event.problem.error));
       if (!event.rows) return;
       skipped = plus(skipped, event.skipped);
@@ -178,8 +194,9 @@ function messages(context, place, name, info) {
     h("button", { type: "submit", class: "button primary" }, "Show"),
     h("button", { type: "button", class: "button", onclick: () => { filter.value = from.value = time.value = ""; apply(); } }, "Newest"), live);
   const note = info.config.retention === "workqueue" && h("p", { class: "note" }, "A work queue: looking at messages here does not take them from its workers.");
-  replace(place, form, note, rows);
+  replace(place, form, note, news, rows);
   refresh();
+  return onFresh;
 }
 
 function config0(info) {
@@ -335,8 +352,7 @@ function consumers(context, place, name) {
         next: offset + ROWS < found.total && (() => { offset += ROWS; refresh(); }) })];
     }, { quiet });
   }
-  const timer = setInterval(() => { if (!document.hidden && !rows.contains(document.activeElement)) refresh(true); }, 3000);
-  context.onClose(() => clearInterval(timer));
+  keepFresh(context, rows, () => refresh(true), 3000);
   replace(place, h("div", { class: "tools" }, search("Search consumers by name", words, (text) => { words = text; offset = 0; refresh(); }, "Search by name")), rows);
   refresh();
 }

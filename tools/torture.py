@@ -35,12 +35,21 @@ from tests.campaigns.power.cuts import Cuts, run_cuts  # noqa: E402
 from tests.campaigns.remote_copies import RemoteCopies  # noqa: E402
 from tests.campaigns.replica_histories import replica_histories  # noqa: E402
 from tests.campaigns.rights import Campaign as Rights  # noqa: E402
-from tests.campaigns.spark.archive import STANDALONE, install  # noqa: E402
+from tests.campaigns.spark.archive import STANDALONE, unpacked  # noqa: E402
 from tests.campaigns.spark.archive import campaign as run_spark_archive  # noqa: E402
 from tests.campaigns.spark.batch_kills import campaign as run_spark_batch_kills  # noqa: E402
-from tests.campaigns.spark.connect import connect_server, copy_stream, standalone  # noqa: E402
+from tests.campaigns.spark.connect import (  # noqa: E402
+    connect_server,
+    copy_stream,
+    standalone,
+    standalone_cluster,
+)
 from tests.campaigns.spark.demo import run_demo  # noqa: E402
+from tests.campaigns.spark.kills import LIKE  # noqa: E402
 from tests.campaigns.spark.kills import campaign as run_spark_kills  # noqa: E402
+from tests.campaigns.spark.oldest import campaign as run_spark_oldest  # noqa: E402
+from tests.campaigns.spark.oldest import oldest_python  # noqa: E402
+from tests.campaigns.spark.pipelines import campaign as run_spark_pipelines  # noqa: E402
 from tests.campaigns.spark.replays import campaign as run_spark_replays  # noqa: E402
 from tests.campaigns.spark.restarts import CASES, other_pythons  # noqa: E402
 from tests.campaigns.spark.restarts import campaign as run_spark_restarts  # noqa: E402
@@ -347,6 +356,33 @@ def spark_kills(deadline: float, seed: int) -> str:
         )
 
 
+def spark_kills_like(_deadline: float, seed: int) -> str:
+    """The same on a standalone cluster: tasks that run twice at once, executors that come and go.
+
+    Once for each, without a time limit.
+    """
+    results = []
+    for kind in LIKE:
+        with (
+            tempfile.TemporaryDirectory(dir=Path.cwd()) as name,
+            sync.Server(store_dir=f"{name}/store") as server,
+            standalone_cluster(Path(name), workers=2) as cluster,
+        ):
+            results.append(
+                run_spark_kills(
+                    server.client_url,
+                    Path(name),
+                    seed=seed,
+                    lives=2,
+                    deadline=0.0,
+                    masters=(cluster.address,),
+                    cluster=cluster,
+                    like=(kind,),
+                )
+            )
+    return "; ".join(results)
+
+
 def spark_batch_kills(deadline: float, _seed: int) -> str:
     """SIGKILL of a driver between any two steps of an exactly-once write to a table of files."""
     with (
@@ -369,7 +405,7 @@ def spark_restarts(deadline: float, seed: int) -> str:
         figures = run_spark_restarts(
             Path(folder),
             names=names,
-            pythons=other_pythons(),
+            pythons=other_pythons() | {"spark42": str(oldest_python())},
             go_on=lambda: time.monotonic() < deadline,
         )
     if figures.problems:
@@ -377,15 +413,18 @@ def spark_restarts(deadline: float, seed: int) -> str:
     return str(figures)
 
 
+def spark_oldest(_deadline: float, _seed: int) -> str:
+    """The Spark tests with the oldest supported Spark, once, without a time limit."""
+    return run_spark_oldest()
+
+
 def spark_archive(_deadline: float, _seed: int) -> str:
     """Executors without jetspark, once: from an archive, missing, and of another version."""
-    (wheel,) = (ROOT / "build" / "wheel").glob("jetspark-*.whl")
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
         folder = Path(name)
-        install(wheel, folder / "packages")
         # The interpreter that created this environment has no packages.
         found = run_spark_archive(
-            folder / "packages", f"{sys.base_prefix}/bin/python3", folder, master=STANDALONE
+            unpacked(folder), f"{sys.base_prefix}/bin/python3", folder, master=STANDALONE
         )
     return "; ".join(found)
 
@@ -411,6 +450,15 @@ def spark_orders(deadline: float, seed: int) -> str:
 def spark_pipelines(_deadline: float, _seed: int) -> str:
     """A project from `init` over a kill to a full refresh, once, without a time limit."""
     return run_tests("tests/spark/pipelines/test_pipelines.py", JETSPARK_WHOLE_PIPELINE="1")
+
+
+def spark_pipelines_killed(_deadline: float, _seed: int) -> str:
+    """Runs of a project that are killed, started twice, scheduled, without a server; once each."""
+    results = []
+    for kind, master in (("nats-server", "local[2]"), ("jetspark", STANDALONE)):
+        with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
+            results.append(run_spark_pipelines(Path(name), kind, master, lambda _line: None))
+    return "; ".join(results)
 
 
 def spark_demo(_deadline: float, _seed: int) -> str:
@@ -458,12 +506,15 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     endings,
     through_replica,
     spark_kills,
+    spark_kills_like,
     spark_batch_kills,
     spark_replays,
+    spark_oldest,
     spark_restarts,
     spark_archive,
     spark_orders,
     spark_pipelines,
+    spark_pipelines_killed,
     spark_demo,
     spark_standalone,
 )

@@ -11,7 +11,7 @@ from tests.support.guide import run_page
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 # tests/spark/guides/test_guide.py runs these: they need a session.
-OF_SPARK = {"tutorials/spark.md", "recipes/exactly-once-spark.md"}
+OF_SPARK = {"tutorials/spark.md", "recipes/exactly-once-spark.md", "recipes/late-data.md"}
 PAGES = sorted(
     page
     for page in [

@@ -1,6 +1,7 @@
 """Data-quality rules: rows that satisfy them, the others with their reasons, and counts."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -64,7 +65,9 @@ def expect(
         f.count_if(violating).alias(_VIOLATING),
         *[f.count_if(f.array_contains(VIOLATIONS, rule)).alias(rule) for rule in rules],
     )
-    shown = f.substring(f.to_json(f.struct(*rows.columns)), 1, _SHOWN)
+    # Quoted: a name may contain dots.
+    columns = [f.col(f"`{name.replace('`', '``')}`") for name in rows.columns]
+    shown = f.substring(f.to_json(f.struct(*columns)), 1, _SHOWN)
     message = f.concat(
         f.lit("expectation "), f.array_join(VIOLATIONS, ", "), f.lit(" is violated by "), shown
     )
@@ -80,9 +83,15 @@ def expect(
 
 
 def _check_rules(rules: "Mapping[str, Column | str]") -> None:
-    if not rules:
-        raise ValueError('expect: no rules; expected names and conditions, {"has_id": "id > 0"}')
-    for rule in rules:
+    form = 'expected names and conditions, {"has_id": "id > 0"}'
+    if not isinstance(rules, Mapping) or not rules:
+        raise ValueError(f"expect: rules is {rules!r}: {form}")
+    folded = Counter(rule.lower() for rule in rules)
+    for rule, test in rules.items():
+        if not isinstance(test, str) and not hasattr(test, "alias"):
+            raise ValueError(f"expect: rule {rule!r} is {test!r}: {form}, or a column")
+        if folded[rule.lower()] > 1:
+            raise ValueError(f"expect: SQL does not distinguish the names of rules {rule!r}")
         if not _NAME.fullmatch(rule) or rule.lower() in {_ROWS, _VIOLATING}:
             raise ValueError(
                 f"expect: {rule!r} cannot be the name of a rule: expected letters, digits and "

@@ -38,23 +38,23 @@ class InvalidOptions(Error, ValueError):
 class OptionReader:
     """The options of one use of a format, or of a function, and their errors.
 
-    ``name`` is that of the format or function. ``names`` are the documented options of each use; ``instead`` has explanations for options of
-    other uses, ``kafka`` what replaces options of Spark's Kafka source. Spark passes names in
-    lower case.
+    ``of`` is the name of the format or function. ``names`` are the documented options of each use;
+    ``instead`` has explanations for options of other uses, ``kafka`` what replaces options of
+    Spark's Kafka source. Spark passes names in lower case.
     """
 
     def __init__(
         self,
-        name: str,
+        of: str,
         options: Mapping[str, str],
         use: Use,
         names: Mapping[Use, tuple[str, ...]],
         instead: Mapping[str, str] | None = None,
         kafka: Mapping[str, str] | None = None,
     ) -> None:
-        self._name = name
+        self._of = of
         self._use = use
-        self._title = name if use is Use.CALL else f"format {name!r}"
+        self._title = of if use is Use.CALL else f"format {of!r}"
         self._options = {name.lower(): value for name, value in options.items()}
         self._known = {name.lower(): name for name in names[use]}
         # Options of other uses, with these uses.
@@ -107,7 +107,7 @@ class OptionReader:
         if not self._options and self._use is not Use.CALL:
             raise InvalidOptions(
                 f"{self._title}: Spark passed no options. For a table created with "
-                f"CREATE TABLE: {_catalog_table_advice(self._name)}"
+                f"CREATE TABLE: {_catalog_table_advice(self._of)}"
             )
         if len(self.problems) == 1:
             raise InvalidOptions(f"{self._title}: {self.problems[0]}")
@@ -119,7 +119,8 @@ class OptionReader:
 
     def _leave_out_other_types(self) -> None:
         """Record values that are no strings: Spark converts those of a format, but not these."""
-        for name, value in list(self._options.items()):
+        given: Mapping[str, object] = self._options
+        for name, value in given.items():
             if not isinstance(value, str):
                 advice = ": separate several values by commas" if name == "servers" else ""
                 kind = type(value).__name__

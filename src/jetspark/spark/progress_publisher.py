@@ -20,8 +20,8 @@ class ProgressPublisher:
     def __init__(self, spark: "SparkSession", subject: str, options: dict[str, str]) -> None:
         if not is_valid_literal(subject.encode()):
             raise ValueError(
-                f"publish_progress: {subject!r} is not a subject without wildcards, spaces or empty "
-                "tokens"
+                f"publish_progress: {subject!r} is not a subject without wildcards, spaces or "
+                "empty tokens"
             )
         names = {Use.CALL: CONNECTION_OPTIONS}
         reader = OptionReader("publish_progress", options, Use.CALL, names)

@@ -159,15 +159,6 @@ def campaign(packages: Path, python: str, folder: Path, *, master: str = CLUSTER
         ]
 
 
-def install(wheel: Path, packages: Path) -> None:
-    """Fill a folder as the documentation says; pyspark itself is where Spark is."""
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-         "--target", str(packages), str(wheel), "pyarrow"],
-        check=True,
-    )  # fmt: skip
-
-
 @contextlib.contextmanager
 def _cluster(folder: Path, master: str) -> Iterator[str]:
     if master != STANDALONE:

@@ -9,6 +9,7 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from tests.campaigns.spark.orders_steps import (
     Act,
     AnyStep,
@@ -17,8 +18,11 @@ from tests.campaigns.spark.orders_steps import (
     Checkpoint,
     Delete,
     Derive,
+    Expect,
     Flow,
     Load,
+    LookUp,
+    Merge,
     Operation,
     Persist,
     Publish,
@@ -26,12 +30,16 @@ from tests.campaigns.spark.orders_steps import (
     Recreate,
     Refresh,
     Resume,
+    Route,
+    Schedule,
+    Tables,
     Write,
 )
 from tests.campaigns.spark.orders_world import (
     BUCKETS,
     HEADERS,
     KEYS,
+    OTHER,
     STORE,
     STREAMS,
     TARGET,
@@ -143,10 +151,12 @@ class Generator:
         pick = dice.random()
         if pick < 0.07 or not self._frames:
             self._load()
-        elif pick < 0.46:
+        elif pick < 0.42:
             self._derive()
-        elif pick < 0.76:
+        elif pick < 0.68:
             self._act()
+        elif pick < 0.76:
+            self._use()
         elif pick < 0.81:
             self._persist()
         elif pick < 0.84:
@@ -194,7 +204,7 @@ class Generator:
             self._steps.append(Act(frames=(some,), actions=(action,)))
         for name in old:
             del self._frames[name]
-        for flow in [one for one in self._flows.values() if one.source == source]:
+        for flow in [one for one in self._flows.values() if source in one.source.split(",")]:
             self._steps.append(Resume(flow=flow.flow))
             del self._flows[flow.flow]
 
@@ -281,7 +291,13 @@ class Generator:
         if dice.random() < 0.4:
             starts = {name: dice.randrange(1, self._last[name] // 2 + 2) for name in names}
             options["startingOffsets"] = json.dumps(starts)
-        if dice.random() < 0.3:
+        elif dice.random() < 0.4:
+            times = {name: self._time(name) for name in names}
+            options["startingOffsetsByTimestamp"] = json.dumps(times)
+        if dice.random() < 0.1 and "startingOffsetsByTimestamp" not in options:
+            times = {name: self._time(name) for name in names}
+            options["endingOffsetsByTimestamp"] = json.dumps(times)
+        elif dice.random() < 0.3:
             ends = {name: dice.choice(("latest", self._last[name] + 1)) for name in names}
             options["endingOffsets"] = json.dumps(ends)
         if dice.random() < 0.2:
@@ -292,6 +308,7 @@ class Generator:
             source=",".join(names),
             options=options,
             sql=dice.random() < 0.2,
+            pattern=dice.random() < 0.3,
         )
 
     def _stream_options(self, stream: str) -> dict[str, str]:
@@ -579,6 +596,53 @@ class Generator:
         self._steps.append(Checkpoint(frame=name, origin=origin, reliable=reliable))
         self._keep(name, Known(self._frames[origin].columns, frozenset(), DEPTH_MAX - 1))
 
+    def _use(self) -> None:
+        """Call one of the functions of ``jetspark.spark``."""
+        dice = self._dice
+        pick = dice.random()
+        if pick < 0.25:
+            bucket = dice.choice(tuple(BUCKETS))
+            self._steps.append(
+                Merge(
+                    bucket=bucket,
+                    seed=self._seed(),
+                    matched=dice.choice(("update", "update", "delete", "ignore")),
+                    not_matched=dice.choice(("insert", "insert", "ignore")),
+                )
+            )
+            self._last[bucket] += 4
+            return
+        if pick < 0.33:
+            self._steps.append(Tables(prefix=dice.choice(("", "t_", "My-"))))
+            return
+        if pick < 0.4:
+            self._steps.append(Schedule(flow=self._name("due"), count=dice.randrange(1, 8)))
+            return
+        frame = self._any()
+        columns = self._frames[frame].columns
+        numbers = [name for name, kind in columns.items() if kind == "long"]
+        if pick < 0.6:
+            rules = {f"rule{n}": self._condition(columns) for n in range(dice.randrange(1, 4))}
+            self._steps.append(Expect(frame=frame, rules=rules))
+        elif pick < 0.85 and (numbers or "key" in columns):
+            listed = ", ".join(f"'{key}'" for key in (*KEYS, "none"))
+            key = "key"
+            if "key" not in columns or (dice.random() < 0.3 and numbers):
+                key = f"element_at(array({listed}), CAST({dice.choice(numbers)} % 8 AS INT) + 1)"
+            staleness = 0.0
+            bucket = dice.choice(tuple(BUCKETS))
+            self._steps.append(LookUp(frame=frame, bucket=bucket, key=key, staleness=staleness))
+        elif numbers:
+            self._steps.append(
+                Route(
+                    frame=frame,
+                    number=dice.choice(numbers),
+                    ttl=dice.random() < 0.4,
+                    app=self._name("app"),
+                )
+            )
+            self._wrote = True
+
     def _refresh(self) -> None:
         origin = self._any()
         name = self._name("frame")
@@ -639,17 +703,34 @@ class Generator:
             if dice.random() < 0.5:
                 options["minPartitions"] = str(dice.choice((1, 2, 5)))
             if dice.random() < 0.5:
-                options["maxOffsetsPerTrigger"] = str(dice.choice((15, 500)))
+                options |= self._limits(flow.format)
             self._steps.append(Resume(flow=flow.flow, options=options))
             return
         name = self._name("flow")
-        kv = dice.random() < 0.2
+        kv = dice.random() < 0.25
+        several = not kv and dice.random() < 0.35
         source = dice.choice(tuple(BUCKETS) if kv else STREAMS)
         options = {"startingOffsets": "earliest"}
         if kv:
             columns = {"key": "string", "value": "binary", "revision": "long"}
             if dice.random() < 0.3:
                 options["keys"] = dice.choice(("c.*", "a"))
+            if dice.random() < 0.5:
+                options["includePrevious"] = "true"
+                columns["previous_value"] = "binary"
+        elif several:
+            columns = {"subject": "string", "seq": "long", "timestamp": "time", "data": "binary"}
+            names = dice.sample(STREAMS, len(STREAMS))
+            source = ",".join(names)
+            options |= self._stream_options("*")
+            options.pop("includeHeaders", None)
+            if dice.random() < 0.4:
+                starts = {one: dice.randrange(1, self._last[one] // 2 + 2) for one in names}
+                options["startingOffsets"] = json.dumps(starts)
+            elif dice.random() < 0.4:
+                del options["startingOffsets"]
+                times = {one: self._time(one) for one in names}
+                options["startingOffsetsByTimestamp"] = json.dumps(times)
         else:
             columns = {"subject": "string", "seq": "long", "timestamp": "time", "data": "binary"}
             options |= self._stream_options(source)
@@ -659,15 +740,33 @@ class Generator:
             elif dice.random() < 0.1:
                 del options["startingOffsets"]
                 options["startingTimestamp"] = self._time(source)
-        if dice.random() < 0.5:
-            options["maxOffsetsPerTrigger"] = str(dice.choice((20, 1000)))
+        if dice.random() < 0.6:
+            options |= self._limits("nats_kv" if kv else "jetstream")
+        if not kv and dice.random() < 0.25:
+            options["progressConsumer"] = name
         operations: list[Operation] = []
         if dice.random() < 0.6:
             operations.append(self._where(columns))
         flow = self._finish(name, "nats_kv" if kv else "jetstream", source, options, operations)
+        flow = msgspec.structs.replace(
+            flow, pattern=several and dice.random() < 0.4, watched=dice.random() < 0.25
+        )
         self._steps.append(flow)
         if not flow.static:
             self._flows[name] = flow
+
+    def _limits(self, kind: str) -> dict[str, str]:
+        """Limits of a micro-batch: which rows it has changes, all rows together do not."""
+        dice = self._dice
+        limits: dict[str, str] = {}
+        if dice.random() < 0.6:
+            limits["maxOffsetsPerTrigger"] = str(dice.choice((15, 20, 500, 1000)))
+        if dice.random() < 0.4:
+            limits["maxBytesPerTrigger"] = str(dice.choice((300, 2000, 10**6)))
+        if dice.random() < 0.3 and kind == "jetstream":
+            limits["minOffsetsPerTrigger"] = str(dice.choice((2, 10, 15)))
+            limits["maxTriggerDelay"] = dice.choice(("100ms", "1h"))
+        return limits
 
     def _finish(
         self,
@@ -681,14 +780,23 @@ class Generator:
         dice = self._dice
         number, text = ("revision", "key") if kind == "nats_kv" else ("seq", "subject")
         pick = dice.random()
-        ending, sink, static = "append", dice.choice(("parquet", "foreach")), ""
+        ending, sink, static = "append", dice.choice(("parquet", "foreach", "once")), ""
         keys: tuple[str, ...] = ()
         frozen = [one for one, known in self._frames.items() if "long" in known.columns.values()]
         if pick < 0.15:
             ending, keys = "distinct", (text,)
-        elif pick < 0.35:
+        elif pick < 0.3:
             ending, keys, sink = "count", (text,), dice.choice(("memory", "foreach"))
-        elif pick < 0.5 and kind == "jetstream":
+        elif pick < 0.4 and "," not in source:
+            # Of several streams, the order of their rows is not defined.
+            sink = "merge"
+            operations.append(
+                Operation(
+                    kind="select",
+                    text=(f"CAST({number} % 5 AS STRING) AS key", f"{number} AS number"),
+                )
+            )
+        elif pick < 0.5 and kind == "jetstream" and "," not in source:
             ending = "window"
         elif pick < 0.7 and frozen:
             ending, static = "static", dice.choice(frozen)
@@ -703,7 +811,20 @@ class Generator:
         elif pick < 0.8:
             ending = "twice"
             operations.append(Operation(kind="union", text=(number, text), keys=(number, text)))
-        elif pick < 0.92:
+        elif pick < 0.88:
+            sink = "routed"
+            stream = f"IF({number} % 2 = 0, '{TARGET}', '{OTHER}')"
+            operations.append(
+                Operation(
+                    kind="select",
+                    text=(
+                        f"{stream} AS stream",
+                        f"concat({stream}, '.{name}.', {number} % 7) AS subject",
+                        f"hex({text}) AS data",
+                    ),
+                )
+            )
+        elif pick < 0.94:
             sink = "jetstream"
             operations.append(
                 Operation(

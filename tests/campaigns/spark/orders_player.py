@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from tests.campaigns.spark.orders_helpers import Helpers, Watched, merger, newest_of
 from tests.campaigns.spark.orders_steps import (
     Act,
     AnyStep,
@@ -24,8 +25,11 @@ from tests.campaigns.spark.orders_steps import (
     Checkpoint,
     Delete,
     Derive,
+    Expect,
     Flow,
     Load,
+    LookUp,
+    Merge,
     Operation,
     Persist,
     Publish,
@@ -33,9 +37,14 @@ from tests.campaigns.spark.orders_steps import (
     Recreate,
     Refresh,
     Resume,
+    Route,
+    Schedule,
+    Tables,
     Write,
 )
 from tests.campaigns.spark.orders_world import (
+    MERGED,
+    OTHER,
     STORE,
     TARGET,
     Due,
@@ -46,6 +55,7 @@ from tests.campaigns.spark.orders_world import (
     World,
     columns_of,
     is_open,
+    loads_of,
 )
 
 import jetspark.spark
@@ -64,6 +74,8 @@ _TYPES: Final = {
     "modificationTime": ("timestamp", pa.timestamp("us", "UTC")),
     "data": ("binary", pa.binary()),
     "value": ("binary", pa.binary()),
+    "previous_value": ("binary", pa.binary()),
+    "previous_revision": ("bigint", pa.int64()),
     "content": ("binary", pa.binary()),
 }
 
@@ -123,9 +135,10 @@ class Query:
 
     step: Flow
     load: Load
-    after: int
-    generation: int
-    rows: list[Message] = field(default_factory=list)
+    after: dict[str, int]
+    """For each stream the last sequence that was read."""
+    generation: dict[str, int]
+    rows: list[Row] = field(default_factory=list)
     runs: int = 0
 
 
@@ -209,15 +222,14 @@ class Player:
                 self._flow(step)
             case Resume():
                 self._resume(step)
+            case LookUp() | Expect() | Merge() | Tables() | Route() | Schedule():
+                self._use(step)
 
     # DataFrames.
 
     def _load(self, step: Load) -> None:
         options = {name: self._world.resolve(text) for name, text in step.options.items()}
-        named = "stream" if step.format == "jetstream" else "bucket"
-        if "," in step.source:
-            named = "streams"
-        options |= {"servers": self._world.url, named: step.source}
+        options |= {"servers": self._world.url, **named(step)}
         schema = ", ".join(f"{name} {_ddl(step, name)}" for name in step.columns)
         if step.sql:
             listed = ", ".join(f"{name} '{text}'" for name, text in options.items())
@@ -514,16 +526,57 @@ class Player:
             got = Counter(_written(step, message) for message in self._world.absorb(step.target))
         self._judge(frame, f"write to {step.format}", got, Counter(_as_stored(due)))
 
+    # Functions of jetspark.spark.
+
+    def _use(self, step: AnyStep) -> None:
+        """Call a function and compare its results with a model, or with the Parquet copy."""
+        helpers = Helpers(self._spark, self._world, self._folder)
+        match step:
+            case Merge():
+                self._before_change(step.bucket)
+                results = helpers.merge(step)
+            case Tables():
+                results = helpers.tables(step)
+            case Schedule():
+                results = helpers.schedule(step)
+            case LookUp() | Expect() | Route():
+                if isinstance(step, Route):
+                    for target in (TARGET, OTHER):
+                        self._before_change(target)
+                frame = self._frames.get(step.frame)
+                if frame is None or self._expect(frame) or self._world_refuses(frame):
+                    return
+                try:
+                    results = helpers.over_frame(step, frame.ours, frame.copy())
+                except Wrong:
+                    raise
+                except Exception as error:
+                    raise Wrong(
+                        f"{step} failed: {_brief(error)}\n{self._explain(frame)}"
+                    ) from error
+            case _:
+                return
+        for what, got, due in results:
+            self._counts.actions += 1
+            self._counts.comparisons += 1
+            self._counts.rows += sum(due.values()) if isinstance(due, Counter) else 1
+            if got != due:
+                raise Wrong(f"{what}: {_difference(got, due)}\n  {step}")
+
     # Streaming queries.
 
     def _flow(self, step: Flow) -> None:
         if step.static and step.static not in self._frames:
             return
-        if step.sink == "jetstream":
-            self._before_change(TARGET)
+        self._before_flow(step)
         load = Load(frame=step.flow, format=step.format, source=step.source, options=step.options)
-        after = self._world.flow_start(load)
-        query = Query(step, load, after, self._world.logs[step.source].generation)
+        parts = parts_of(load)
+        query = Query(
+            step,
+            load,
+            {part.source: self._world.flow_start(part) for part in parts},
+            {part.source: self._world.logs[part.source].generation for part in parts},
+        )
         self._queries[step.flow] = query
         self._run_query(query, step.options)
 
@@ -531,25 +584,29 @@ class Player:
         query = self._queries.get(step.flow)
         if query is None:
             return
-        if query.step.sink == "jetstream":
-            self._before_change(TARGET)
+        self._before_flow(query.step)
         self._run_query(query, query.step.options | step.options)
+
+    def _before_flow(self, step: Flow) -> None:
+        if step.sink in {"jetstream", "routed"}:
+            for target in (TARGET, OTHER):
+                self._before_change(target)
 
     def _run_query(self, query: Query, options: Mapping[str, str]) -> None:
         step, world = query.step, self._world
-        log = world.logs[step.source]
         static = self._frames.get(step.static, None)
         if static is not None and not self._ready(static):
             del self._queries[step.flow]
             return
         # What is missing between the last run and the oldest message that is left.
-        unread = [m for m in log.messages.values() if m.seq > query.after]
-        lost = log.generation != query.generation or any(
-            m.seq < log.first and m.seq not in log.stored for m in unread
-        )
-        may = lost or log.first > query.after + 1
+        parts = parts_of(query.load)
+        may = any(self._may_refuse(query, part.source) for part in parts)
         resolved = {name: world.resolve(text) for name, text in options.items()}
-        rows, last = world.flow_rows(query.load, query.after)
+        rows: list[Row] = []
+        last: dict[str, int] = {}
+        for part in parts:
+            found, last[part.source] = world.flow_rows(part, query.after[part.source])
+            rows += [world.row(part, message) for message in found]
         frame = self._stream(query, resolved, static.ours if static else None)
         try:
             self._start(query, frame)
@@ -567,18 +624,45 @@ class Player:
         query.rows += rows
         query.after = last
         query.runs += 1
-        copied = self._parquet(query.load, [world.row(query.load, m) for m in query.rows])
+        self._check_consumer(query)
+        copied = self._parquet(query.load, query.rows)
         beside = self._copy_static(static) if static else None
         truth = self._finished(query, copied, beside, batch=True)
         got, due = self._result(query, frame), _counted(truth.collect())
-        if step.sink == "jetstream":
-            due = Counter((str(subject), _bytes(data)) for subject, data in due.elements())
+        if step.sink in {"jetstream", "routed"}:
+            due = Counter((*names, _bytes(data)) for *names, data in due.elements())
+        elif step.sink == "merge":
+            due = newest_of(step.flow, due)
         self._counts.comparisons += 1
         self._counts.rows += sum(due.values())
         if got != due:
             raise Wrong(
                 f"run {query.runs} of a streaming query: {_difference(got, due)}\n  {step}"
             )
+
+    def _may_refuse(self, query: Query, source: str) -> bool:
+        """Whether unread messages are missing at the head of a stream, or all of them."""
+        log, after = self._world.logs[source], query.after[source]
+        if log.generation != query.generation[source]:
+            return True
+        unread = [m for m in log.messages.values() if m.seq > after]
+        lost = any(m.seq < log.first and m.seq not in log.stored for m in unread)
+        return lost or log.first > after + 1
+
+    def _check_consumer(self, query: Query) -> None:
+        """Compare the consumer of ``progressConsumer`` with what was read."""
+        name = query.step.options.get("progressConsumer")
+        if name is None:
+            return
+        for part in parts_of(query.load):
+            at, pending = self._world.shown(part.source, name)
+            left, _ = self._world.flow_rows(part, at)
+            self._counts.comparisons += 1
+            if at > query.after[part.source] or pending != len(left):
+                raise Wrong(
+                    f"consumer {name} of {part.source} shows {at} and {pending} left, but "
+                    f"{query.after[part.source]} is committed and {len(left)} are left"
+                )
 
     def _ready(self, static: Frame) -> bool:
         """Whether the rows of a static side are defined: none was deleted, none is cached."""
@@ -601,8 +685,7 @@ class Player:
         self, query: Query, options: Mapping[str, str], static: DataFrame | None
     ) -> DataFrame:
         step = query.step
-        named = "stream" if step.format == "jetstream" else "bucket"
-        given = {"servers": self._world.url, named: step.source, **options}
+        given = {"servers": self._world.url, **named(step), **options}
         frame = self._spark.readStream.format(step.format).options(**given).load()
         return self._finished(query, frame, static, batch=False)
 
@@ -630,6 +713,9 @@ class Player:
     def _start(self, query: Query, frame: DataFrame) -> None:
         """Run a query to the end of what is available."""
         step = query.step
+        watched: Any = None
+        if step.watched:
+            watched = Watched(self._spark, self._world, query.step.flow)
         base = self._folder / f"{step.flow}-{id(query)}"
         writer = frame.writeStream.option("checkpointLocation", str(base / "checkpoint"))
         complete = step.ending == "count"
@@ -643,6 +729,18 @@ class Player:
             case "jetstream":
                 writer = writer.format("jetstream").option("servers", self._world.url)
                 writer = writer.option("stream", TARGET)
+            case "routed":
+                writer = writer.format("jetstream").option("servers", self._world.url)
+                writer = writer.option("streams", f"{TARGET},{OTHER}")
+            case "once" if self._connect:
+                # Without access to files: as a function of the user's own.
+                writer = writer.foreachBatch(batch_writer(out, complete=False))
+            case "once":
+                table = jetspark.spark.file_table(out)
+                once = jetspark.spark.exactly_once(str(base), table, servers=self._world.url)
+                writer = writer.foreachBatch(once)
+            case "merge":
+                writer = writer.foreachBatch(merger(self._world.url, step.flow))
             case _:
                 writer = writer.format("parquet").option("path", out)
         running = writer.trigger(availableNow=True).start()
@@ -650,32 +748,57 @@ class Player:
         if not ended:
             running.stop()
             raise Wrong(f"streaming query did not end in {FLOW_S} s: {step}")
+        if watched is not None:
+            problem = watched.problem(running)
+            self._counts.comparisons += 1
+            if problem:
+                raise Wrong(f"{problem}: {step}")
 
     def _result(self, query: Query, frame: DataFrame) -> "Counter[Any]":
         step, spark = query.step, self._spark
         base = self._folder / f"{step.flow}-{id(query)}"
         if step.sink == "memory":
             return _counted(spark.table(f"{step.flow}_{id(query)}").collect())
-        if step.sink == "jetstream":
-            self._world.absorb(TARGET)
-            log = self._world.logs[TARGET]
-            prefix = f"{TARGET}.{step.flow}."
-            return Counter(
-                (one.subject, one.data)
-                for one in log.messages.values()
-                if one.subject.startswith(prefix)
-            )
+        if step.sink in {"jetstream", "routed"}:
+            found: Counter[Any] = Counter()
+            for target in (TARGET, OTHER) if step.sink == "routed" else (TARGET,):
+                self._world.absorb(target)
+                for one in self._world.logs[target].messages.values():
+                    if one.subject.startswith(f"{target}.{step.flow}."):
+                        stream = (target,) if step.sink == "routed" else ()
+                        found[*stream, one.subject, one.data] += 1
+            return found
+        if step.sink == "merge":
+            prefix = f"{step.flow}."
+            values = self._world.contents(MERGED)
+            return Counter({pair: 1 for pair in values.items() if pair[0].startswith(prefix)})
         if not list(base.glob("out/**/*.parquet")):
             return Counter()
         reader = spark.read.schema(frame.schema)
-        if step.sink == "foreach":
-            folders = [str(path) for path in sorted((base / "out").iterdir())]
+        if step.sink in {"foreach", "once"}:
+            # Not as one table, whose folders would become a column.
+            found_folders = sorted((base / "out").iterdir())
+            folders = [str(path) for path in found_folders if not path.name.startswith(("_", "."))]
             return _counted(reader.parquet(*folders).collect())
         return _counted(reader.parquet(str(base / "out")).collect())
 
     def _new_path(self) -> Path:
         self._files += 1
         return self._folder / f"file{self._files}.parquet"
+
+
+def named(step: Load | Flow) -> dict[str, str]:
+    """Return the option that names what is read."""
+    if step.format != "jetstream":
+        return {"bucket": step.source}
+    if step.pattern:
+        return {"streamPattern": step.source.replace(",", "|")}
+    return {"streams" if "," in step.source else "stream": step.source}
+
+
+def parts_of(load: Load) -> list[Load]:
+    """Return the read of each stream of a streaming query."""
+    return loads_of(load) if load.format == "jetstream" else [load]
 
 
 def batch_writer(out: str, *, complete: bool) -> Callable[[DataFrame, int], None]:

@@ -74,6 +74,8 @@ class Load(Step, frozen=True, kw_only=True, tag=True):
     columns: tuple[str, ...] = ()
     """A schema with these columns; none: the default one."""
     sql: bool = False
+    pattern: bool = False
+    """Whether several streams are named by a pattern, not one by one."""
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -147,6 +149,10 @@ class Flow(Step, frozen=True, kw_only=True, tag=True):
     keys: tuple[str, ...] = ()
     static: str = ""
     sink: str = "parquet"
+    """parquet, foreach, memory, jetstream, routed, once, merge."""
+    pattern: bool = False
+    watched: bool = False
+    """Whether its progress is published and added up."""
 
 
 class Resume(Step, frozen=True, kw_only=True, tag=True):
@@ -154,6 +160,53 @@ class Resume(Step, frozen=True, kw_only=True, tag=True):
 
     flow: str
     options: dict[str, str] = {}
+
+
+class LookUp(Step, frozen=True, kw_only=True, tag=True):
+    """``kv_lookup`` of an expression over the rows of a DataFrame, compared at once."""
+
+    frame: str
+    bucket: str
+    key: str
+    staleness: float = 0.0
+
+
+class Expect(Step, frozen=True, kw_only=True, tag=True):
+    """``expect`` over a DataFrame: all of its parts, compared at once."""
+
+    frame: str
+    rules: dict[str, str]
+
+
+class Merge(Step, frozen=True, kw_only=True, tag=True):
+    """``kv_merge`` of rows made from a seed, compared with a model."""
+
+    bucket: str
+    seed: int
+    matched: str = "update"
+    not_matched: str = "insert"
+
+
+class Tables(Step, frozen=True, kw_only=True, tag=True):
+    """``register_tables``: every view has what its stream or bucket has now."""
+
+    prefix: str
+
+
+class Route(Step, frozen=True, kw_only=True, tag=True):
+    """Rows of a DataFrame to several streams by a column, perhaps with a time to live; twice."""
+
+    frame: str
+    number: str
+    ttl: bool = False
+    app: str = ""
+
+
+class Schedule(Step, frozen=True, kw_only=True, tag=True):
+    """Rows with a schedule: each is published once, when it is due."""
+
+    flow: str
+    count: int
 
 
 AnyStep = (
@@ -172,6 +225,12 @@ AnyStep = (
     | Write
     | Flow
     | Resume
+    | LookUp
+    | Expect
+    | Merge
+    | Tables
+    | Route
+    | Schedule
 )
 
 

@@ -10,6 +10,8 @@ import fnmatch
 import json
 import random
 import re
+import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -18,13 +20,18 @@ import msgspec
 from tests.campaigns.spark.orders_steps import Load
 
 from jetspark import KeyValueConfig, ObjectStoreConfig, StreamConfig, sync
-from jetspark.errors import BucketNotFound, MessageNotFound, StreamNotFound
+from jetspark.errors import BucketNotFound, Error, MessageNotFound, StreamNotFound
 from jetspark.headers.block import decode_headers
 from jetspark.subjects.match import overlaps
 from jetspark.units import format_rfc3339
 
 STREAMS: Final = ("ORDA", "ORDB")
 TARGET: Final = "ORDT"
+# The second stream of rows that are routed by a column, and one that publishes at certain times.
+OTHER: Final = "ORDU"
+TIMED: Final = "ORDS"
+# Written by streaming merges, and read by nothing else.
+MERGED: Final = "ordmerged"
 BUCKETS: Final = {"ordlast": 1, "ordpast": 5}
 STORE: Final = "ordfiles"
 KEYS: Final = ("a", "b", "c.x", "c.y", "d.x.1", "d.y.2", "e")
@@ -106,9 +113,13 @@ class World:
 
     def reset(self) -> None:
         """Make everything again, empty."""
-        for name in (*STREAMS, TARGET):
+        for name in (*STREAMS, TARGET, OTHER):
             self._create_stream(name)
             self.logs[name] = Log()
+        self._create_stream(TIMED)
+        with contextlib.suppress(BucketNotFound, StreamNotFound):
+            self._js.delete_key_value(MERGED)
+        self._js.create_key_value(KeyValueConfig(bucket=MERGED))
         for bucket, history in BUCKETS.items():
             with contextlib.suppress(BucketNotFound, StreamNotFound):
                 self._js.delete_key_value(bucket)
@@ -210,6 +221,49 @@ class World:
             log.changes += 1
         log.first = state.first_seq
         return found
+
+    def values(self, bucket: str) -> dict[str, Message]:
+        """Return the newest message of each key that has a value."""
+        latest: dict[str, Message] = {}
+        for seq in sorted(self.logs[bucket].messages):
+            message = self.logs[bucket].messages[seq]
+            latest[key_of(message)] = message
+        return {key: one for key, one in latest.items() if _operation(one) == "PUT"}
+
+    def contents(self, bucket: str) -> dict[str, bytes]:
+        """Read all values of a bucket, key by key."""
+        handle = self._js.key_value(bucket)
+        return {key: handle.get(key).value for key in handle.keys()}  # noqa: SIM118
+
+    def subscribe(self, subject: str) -> "sync.Subscription":
+        """Subscribe to a subject."""
+        return self._client.subscribe(subject)
+
+    def received(self, subscription: "sync.Subscription") -> list[bytes]:
+        """Return what a subscription has got, and end it."""
+        self._client.flush()
+        found: list[bytes] = []
+        with contextlib.suppress(Error):
+            while True:
+                found.append(subscription.next(timeout=0.3).data)
+        subscription.unsubscribe()
+        return found
+
+    def wait_for(self, name: str, subject: str, count: int, seconds: float) -> "Counter[Any]":
+        """Return subject and payload of what a stream stores below a subject, at least so many."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found: Counter[Any] = Counter()
+            for chunk in self._js.stream(name).scan(filters=(f"{subject}.>",)):
+                found.update(zip(chunk.subjects, chunk.data, strict=True))
+            if found.total() >= count or time.monotonic() > deadline:
+                return found
+            time.sleep(0.2)
+
+    def shown(self, source: str, consumer: str) -> tuple[int, int]:
+        """Return the position of a consumer, and how many messages it has left."""
+        info = self._js.stream(source).consumer(consumer).info()
+        return info.ack_floor.stream_seq, info.num_pending
 
     def absorb_objects(self) -> None:
         """Read the objects as they are."""
@@ -383,7 +437,19 @@ class World:
 
     def row(self, load: Load, message: Message) -> Row:
         """Return a message as a row of a read."""
-        return (_kv_row if load.format == "nats_kv" else _stream_row)(load, message)
+        if load.format != "nats_kv":
+            return _stream_row(load, message)
+        if load.options.get("includePrevious") != "true":
+            return _kv_row(load, message)
+        # The revision before it, if the bucket still has that one.
+        log = self.logs[load.source]
+        older = [m for m in log.messages.values() if m.subject == message.subject]
+        before = max((m for m in older if m.seq < message.seq), default=None)
+        known = before if before is not None and before.seq in log.stored else None
+        return _kv_row(load, message) | {
+            "previous_value": known.data if known and _operation(known) == "PUT" else None,
+            "previous_revision": known.seq if known else None,
+        }
 
     def _first_since(self, name: str, text: str) -> int:
         at = self._resolved_ns(name, text)
@@ -400,8 +466,20 @@ class World:
         with contextlib.suppress(StreamNotFound):
             self._js.delete_stream(name)
         self._js.create_stream(
-            StreamConfig(name=name, subjects=(f"{name}.>",), allow_direct=True, allow_batched=True)
+            StreamConfig(
+                name=name,
+                subjects=(f"{name}.>",),
+                allow_direct=True,
+                allow_batched=True,
+                allow_msg_ttl=name in {TARGET, OTHER},
+                allow_msg_schedules=name == TIMED,
+            )
         )
+
+
+def key_of(message: Message) -> str:
+    """Return the key of a message of a bucket."""
+    return message.subject.split(".", 2)[2]
 
 
 def make_messages(
@@ -428,7 +506,9 @@ def loads_of(load: Load) -> list[Load]:
     made: list[Load] = []
     for name in load.source.split(","):
         options = {
-            option: str(json.loads(text)[name]) if text.startswith("{") else text
+            option.replace("OffsetsByTimestamp", "Timestamp"): (
+                str(json.loads(text)[name]) if text.startswith("{") else text
+            )
             for option, text in load.options.items()
         }
         made.append(msgspec.structs.replace(load, source=name, options=options))
@@ -522,8 +602,13 @@ def columns_of(load: Load) -> tuple[str, ...]:
     if load.columns:
         return load.columns
     headers = ("headers",) if "includeHeaders" in load.options else ()
-    return (*DEFAULT_COLUMNS[load.format], *headers)
+    previous = ("previous_value", "previous_revision")
+    return (
+        *DEFAULT_COLUMNS[load.format],
+        *(previous if load.options.get("includePrevious") == "true" else ()),
+        *headers,
+    )
 
 
 def _pick(load: Load, row: Row) -> Row:
-    return {name: row[name] for name in columns_of(load)}
+    return {name: row[name] for name in columns_of(load) if name in row}

@@ -63,7 +63,7 @@ def start(spark: Any, folder: Path, flow: Flow) -> Any:
     """Start one query to the end of what its source has now."""
     source = spark.readStream.format(flow["format"]).options(**flow["source"])
     frame = laid_out(rows_of(flow, source), flow["layout"])
-    if flow["kind"] in {"batch", "parquet"}:
+    if flow["kind"] in {"batch", "parquet", "once", "merge"}:
         writer = frame.writeStream.foreachBatch(batch_function(folder, flow))
     else:
         held = with_hold(folder, flow, frame, None)
@@ -79,8 +79,16 @@ def rows_of(flow: Flow, source: Any) -> Any:
 
     column = {"jetstream": "data", "nats_kv": "value", "text": "value"}[flow["format"]]
     text = f.col(column).cast("string")
-    if flow["kind"] == "kv":
+    if flow["kind"] in {"kv", "merge"}:
         return source.load().select(text.alias("key"), text.alias("value"))
+    if flow["kind"] == "routed":
+        names = [f.lit(name) for name in flow["sink"]["streams"].split(",")]
+        # By the content, not by where the row is: a replay finds the same stream.
+        stream = f.element_at(f.array(*names), f.length(text) % len(names) + 1)
+        return source.load().select(
+            stream.alias("stream"), f.concat(stream, f.lit(".row."), text).alias("subject"),
+            text.alias("data"),
+        )  # fmt: skip
     columns = [f.concat(f.lit(f"{flow['name']}.row."), text).alias("subject"), text.alias("data")]
     if flow["kind"] == "ids":
         # As with_msg_id, whose digest is another in each version: stream, sequence and content.
@@ -101,8 +109,21 @@ def laid_out(frame: Any, layout: dict[str, int]) -> Any:
 
 def batch_function(folder: Path, flow: Flow) -> Callable[[Any, int], None]:
     """Return what ``foreachBatch`` calls: a batch write that a second run replaces or repeats."""
+    if flow["kind"] == "once":
+        from jetspark.spark import exactly_once, file_table
+
+        options = dict(flow["sink"])
+        table = file_table(options.pop("path"))
+        return exactly_once(
+            f"restarts.{flow['name']}",
+            lambda batch, run: table(with_hold(folder, flow, batch, run.id), run),
+            **options,
+        )
 
     def write(batch: Any, epoch: int) -> None:
+        if flow["kind"] == "merge":
+            merge_in_two_parts(folder, flow, batch, epoch)
+            return
         held = with_hold(folder, flow, batch, epoch)
         if flow["kind"] == "parquet":
             held.write.mode("overwrite").parquet(f"{flow['sink']['path']}/epoch={epoch}")
@@ -112,6 +133,18 @@ def batch_function(folder: Path, flow: Flow) -> Callable[[Any, int], None]:
         writer.mode("append").save()
 
     return write
+
+
+def merge_in_two_parts(folder: Path, flow: Flow, batch: Any, epoch: int) -> None:
+    """Merge the rows of an epoch into a bucket; only the second part waits to be killed."""
+    from jetspark.spark import kv_merge
+
+    # A key occurs once in a merge.
+    rows = batch.dropDuplicates(["key"]).repartition(4)
+    first = rows.where("length(key) % 2 = 0")
+    for part in (first, with_hold(folder, flow, rows.where("length(key) % 2 = 1"), epoch)):
+        report = kv_merge(part, **flow["sink"])
+        assert report.conflicts.count() == 0, report
 
 
 def with_hold(folder: Path, flow: Flow, frame: Any, epoch: int | None) -> Any:

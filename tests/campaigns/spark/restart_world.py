@@ -73,8 +73,27 @@ QUERIES: Final = (
     Query("TABLE", kind="parquet"),
     Query("FILED", format="text"),
     Query("FED", format="nats_kv"),
+    # Rows for two streams, by a column.
+    Query("ROUTED", kind="routed"),
+    # Any sink: a table of files.
+    Query("ONCE", kind="once"),
+    Query("MERGED", kind="merge"),
 )
 BY_NAME: Final = {query.name: query for query in QUERIES}
+
+
+# The sink with several streams writes to these, and may get a third one.
+ROUTES: Final = ("ROUTED_0", "ROUTED_1")
+MORE_ROUTES: Final = (*ROUTES, "ROUTED_2")
+_IN_BUCKETS: Final = ("kv", "merge")
+_IN_FILES: Final = ("parquet", "once")
+
+
+def streams_of(query: Query) -> tuple[str, ...]:
+    """Return the streams that a query writes."""
+    if query.kind in {*_IN_BUCKETS, *_IN_FILES}:
+        return ()
+    return MORE_ROUTES if query.kind == "routed" else (query.name,)
 
 
 def text_of(row: int) -> str:
@@ -166,10 +185,10 @@ class World:
         values = {f"k{row}": text_of(row).encode() for row in range(1, ROWS + 1)}
         self.js.key_value(FEED).put_many(values)
         for query in QUERIES:
-            if query.kind == "kv":
+            if query.kind in _IN_BUCKETS:
                 self.js.create_key_value(KeyValueConfig(bucket=query.name))
-            elif query.kind != "parquet":
-                self.js.create_stream(_stream(query.name))
+            for stream in streams_of(query):
+                self.js.create_stream(_stream(stream))
         files = self.live / "files"
         files.mkdir()
         for part in range(FILES):
@@ -227,35 +246,43 @@ class World:
         match query.kind:
             case "parquet":
                 return {"path": str(self.live / "table")}
-            case "kv":
+            case "kv" | "merge":
                 return {"servers": self.url, "bucket": query.name}
+            case "routed":
+                return {"servers": self.url, "streams": ",".join(ROUTES)}
+            case "once":
+                return {"servers": self.url, "path": str(self.live / "once")}
             case _:
                 return {"servers": self.url, "stream": query.name, **query.options}
 
     def contents(self, query: Query) -> "Counter[str]":
         """Return the texts in a target; a row that is not whole counts as one of its own."""
         found: Counter[str] = Counter()
-        if query.kind == "parquet":
-            for file in (self.live / "table").glob("epoch=*/*.parquet"):
-                for row in pq.read_table(file).to_pylist():
+        if query.kind in _IN_FILES:
+            files = {"parquet": "table/epoch=*/*.parquet", "once": "once/batch_id=*/*.parquet"}
+            for file in self.live.glob(files[query.kind]):
+                # Not as part of a table, whose partitions would become columns.
+                for row in pq.ParquetFile(file).read().to_pylist():
                     found[_checked(row["subject"], query, row["data"])] += 1
-        elif query.kind == "kv":
+        elif query.kind in _IN_BUCKETS:
             bucket = self.js.key_value(query.name)
             for key in bucket.keys():  # noqa: SIM118 - a bucket is no dict
                 value = bucket.get(key).value.decode()
                 found[value if key == value else f"{key} holds {value}"] += 1
         else:
-            for chunk in self.js.stream(query.name).scan(filters=(f"{query.name}.row.>",)):
-                for subject, payload in zip(chunk.subjects, chunk.data, strict=True):
-                    found[_checked(subject, query, payload.decode())] += 1
+            for stream in streams_of(query):
+                for chunk in self.js.stream(stream).scan(filters=(f"{stream}.row.>",)):
+                    for subject, payload in zip(chunk.subjects, chunk.data, strict=True):
+                        found[_checked(subject, query, payload.decode())] += 1
         return found
 
     def size(self, query: Query) -> int:
         """Return how much a target holds, in a unit of its own: for waiting only."""
-        if query.kind == "parquet":
-            return len(list((self.live / "table").rglob("*.parquet")))
-        name = f"KV_{query.name}" if query.kind == "kv" else query.name
-        return self.js.stream(name).cached_info.state.messages
+        if query.kind in _IN_FILES:
+            folder = self.live / ("table" if query.kind == "parquet" else "once")
+            return len(list(folder.rglob("*.parquet")))
+        names = streams_of(query) or (f"KV_{query.name}",)
+        return sum(self.js.stream(name).cached_info.state.messages for name in names)
 
     def due(self, query: Query, before: "Counter[str]") -> "Counter[str]":
         """Return what a target must hold in the end that held ``before`` when its job died."""
@@ -265,7 +292,7 @@ class World:
                 due[text] = before[text]
             due.update(self.added)
         due = +due
-        return Counter(set(due)) if query.kind == "kv" else due
+        return Counter(set(due)) if query.kind in _IN_BUCKETS else due
 
     # What may happen between two lives.
 
@@ -304,17 +331,12 @@ class World:
 
     def forget_ids(self) -> None:
         """Let the duplicate windows of all targets pass, as a delay of hours does."""
-        for query in QUERIES:
-            if query.kind in {"kv", "parquet"}:
-                continue
-            config = self.js.stream(query.name).cached_info.config
-            short = config.replace(duplicate_window=0.1)
-            self.js.update_stream(short)
-        time.sleep(1.0)
-        for query in QUERIES:
-            if query.kind not in {"kv", "parquet"}:
-                config = self.js.stream(query.name).cached_info.config
-                self.js.update_stream(config.replace(duplicate_window=WINDOW))
+        targets = [stream for query in QUERIES for stream in streams_of(query)]
+        for window in (timedelta(seconds=0.1), WINDOW):
+            for stream in targets:
+                config = self.js.stream(stream).cached_info.config
+                self.js.update_stream(config.replace(duplicate_window=window))
+            time.sleep(1.0)
 
     def lose_commits(self) -> None:
         """Leave the state of a driver that died before it noted its last epoch as committed."""
@@ -324,6 +346,18 @@ class World:
             if last is not None:
                 (commits / str(last)).unlink()
                 (commits / f".{last}.crc").unlink(missing_ok=True)
+
+    def check_consumers(self, ending: str) -> None:
+        """Check that the position consumers are never ahead of what is committed."""
+        stream = self.js.stream(ORIGIN)
+        end = stream.info().state.last_seq
+        shown = {one.name: one for one in stream.consumers()}
+        found = [one for name, one in shown.items() if name.endswith(ending)]
+        assert found, f"no consumer ends with {ending}: {sorted(shown)}"
+        for one in found:
+            assert one.ack_floor.stream_seq <= end, one
+            left = end - one.delivered.stream_seq
+            assert one.num_pending == left, f"{one.name} shows {one.num_pending}, not {left}"
 
     def load_checkpoints(self, name: str) -> None:
         """Bring back the checkpoints of a saved copy, and nothing else."""
@@ -382,6 +416,10 @@ def _stream(name: str, window: timedelta = WINDOW) -> StreamConfig:
 
 
 def _checked(subject: str, query: Query, text: str) -> str:
+    if query.kind == "routed":
+        # The third stream takes the place of one of the first two, once it is listed.
+        routes = {f"{stream}.row.{text}" for stream in MORE_ROUTES}
+        return text if subject in routes else f"{subject} holds {text}"
     return text if subject == f"{query.name}.row.{text}" else f"{subject} holds {text}"
 
 

@@ -32,6 +32,7 @@ from typing import Final, NamedTuple
 from tests.campaigns.spark.restart_world import (
     BY_NAME,
     LEDGER,
+    MORE_ROUTES,
     ORIGIN,
     PER_EPOCH,
     QUERIES,
@@ -120,8 +121,11 @@ class Beginning(NamedTuple):
 
 
 FEW: Final = ("DEFAULT", "LEDGERED", "CHUNKS")
-MAIN: Final = (*FEW, "IDS", "FED", "FILED")
-MAIN_OF_STREAM: Final = (*FEW, "IDS", "TABLE")
+# Sinks that jetspark 0.1.0 did not have.
+NEW: Final = ("ROUTED", "ONCE", "MERGED")
+OLD: Final = tuple(name for name in EVERY if name not in NEW)
+MAIN: Final = (*FEW, "IDS", "FED", "FILED", *NEW)
+MAIN_OF_STREAM: Final = (*FEW, "IDS", "TABLE", *NEW)
 LIMIT: Final = {"maxOffsetsPerTrigger": str(PER_EPOCH)}
 # Each query holds one slot, and the last one needs two more. To Spark these are two cores, so that
 # rows are spread as on such a machine: over four partitions.
@@ -132,7 +136,7 @@ BEGINNINGS: Final = {
     "executors": Beginning(
         Life("local-cluster[2,2,1024]", LIMIT, killed=True, kill_executor=True), FEW
     ),
-    "0.1.0": Beginning(Life(SLOTS, LIMIT, config=TWO_CORES, python="old", killed=True), EVERY),
+    "0.1.0": Beginning(Life(SLOTS, LIMIT, config=TWO_CORES, python="old", killed=True), OLD),
     "spark 4.2": Beginning(
         Life(SLOTS, LIMIT, config=TWO_CORES, python="spark42", killed=True), EVERY
     ),
@@ -221,6 +225,32 @@ CASES: Final = (
         "other partitions", (Step(reading(minPartitions="5", maxRecordsPerPartition="77")),), MAIN
     ),
     Case("smaller epochs", (Step(Life("local[1]", {"maxOffsetsPerTrigger": "100"})),), MAIN),
+    Case(
+        "epochs limited by bytes, and delayed",
+        (
+            Step(
+                Life(
+                    "local[1]",
+                    {
+                        "maxBytesPerTrigger": "4000",
+                        "minOffsetsPerTrigger": "200",
+                        "maxTriggerDelay": "1s",
+                    },
+                )
+            ),
+            Step(reading(minOffsetsPerTrigger="500", maxTriggerDelay="1h"), more_rows),
+        ),
+        MAIN_OF_STREAM,
+    ),
+    Case(
+        "a consumer that shows the position, then another one",
+        (
+            Step(reading(progressConsumer="{name}-one")),
+            Step(reading(progressConsumer="{name}-two"), more_rows),
+            Step(PLAIN, lambda world: world.check_consumers("-two")),
+        ),
+        MAIN_OF_STREAM,
+    ),
     Case("no limit of an epoch", (Step(Life("local[1]")),), MAIN),
     Case(
         "reads by consumers, in small requests, with headers",
@@ -232,7 +262,8 @@ CASES: Final = (
     Case(
         "spark.sql.shuffle.partitions",
         (Step(shuffled(5, killed=True)), Step(shuffled(2))),
-        tuple(name for name in MAIN if name != "FILED"),
+        # A merge sees its rows by key already.
+        tuple(name for name in MAIN if name not in {"FILED", "MERGED"}),
     ),
     Case(
         "another startingOffsets",
@@ -360,6 +391,11 @@ CASES: Final = (
         (Step(PLAIN), Step(Life(source=LIMIT, ids=True), more_rows)),
         ("DEFAULT", "LEDGERED"),
     ),
+    Case(
+        "one more stream for the rows",
+        (Step(PLAIN), Step(writing(streams=",".join(MORE_ROUTES)), more_rows)),
+        ("ROUTED",),
+    ),
     # What time does.
     Case(
         "later than the duplicate window",
@@ -428,8 +464,8 @@ CASES: Final = (
         MAIN_OF_STREAM,
     ),
     # Which version wrote the checkpoint.
-    Case("from 0.1.0", (Step(reading("local[2]")),), beginning="0.1.0"),
-    Case("from 0.1.0, fewer cores", (Step(PLAIN),), beginning="0.1.0"),
+    Case("from 0.1.0", (Step(reading("local[2]")),), OLD, "0.1.0"),
+    Case("from 0.1.0, fewer cores", (Step(PLAIN),), OLD, "0.1.0"),
     Case("from 0.1.0, repartition(3)", (Step(Life(layout={"repartition": 3})),), FEW, "0.1.0"),
     Case("from Spark 4.2", (Step(PLAIN),), beginning="spark 4.2"),
     Case(
@@ -661,7 +697,7 @@ class Restarts:
         due = world.due(query, held[query.name])
         if case.due is not None:
             due = Counter(text_of(row) for row in range(1, ROWS + 1) if case.due(row))
-            due = Counter(set(due)) if query.kind == "kv" else due
+            due = Counter(set(due)) if query.kind in {"kv", "merge"} else due
         found = world.contents(query)
         self.figures.compared += max(due.total(), found.total())
         missing, extra = due - found, found - due
@@ -676,7 +712,10 @@ def flow_of(world: World, life: Life, query: Query, url: str = "") -> dict[str, 
     """Describe one query for the job."""
     source = world.source_options(query, url if query.format == "jetstream" else "")
     if query.format == "jetstream":
-        source |= life.source
+        source |= {
+            option: text.format(name=query.name) if option == "progressConsumer" else text
+            for option, text in life.source.items()
+        }
     elif query.format == "nats_kv":
         limits = ("maxOffsetsPerTrigger", "minPartitions", "maxRecordsPerPartition")
         source |= {name: life.source[name] for name in limits if name in life.source}

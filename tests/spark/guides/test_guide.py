@@ -18,7 +18,12 @@ DOCS = Path(__file__).resolve().parents[3] / "docs"
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
     ("page", "blocks"),
-    [("spark.md", 13), ("tutorials/spark.md", 5), ("recipes/exactly-once-spark.md", 5)],
+    [
+        ("spark.md", 13),
+        ("tutorials/spark.md", 5),
+        ("recipes/exactly-once-spark.md", 5),
+        ("recipes/late-data.md", 3),
+    ],
 )
 def test_the_page_runs(page: str, blocks: int) -> None:
     with sync.Server() as server:

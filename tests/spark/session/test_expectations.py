@@ -52,6 +52,9 @@ def test_every_row_is_valid_or_quarantined_with_its_reasons(
     assert marked == {row: _violated(row) for row in ROWS}
     with pytest.raises(PySparkException, match=r"expectation positive is violated by .*\"id\":2"):
         expect(rows.coalesce(1), RULES).required.collect()
+    dotted = rows.withColumnsRenamed({"id": "order.id", "region": "a`b"})
+    with pytest.raises(PySparkException, match=r"is violated by .*\"order.id\":2"):
+        expect(dotted.coalesce(1), {"positive": "amount > 0"}).required.collect()
     good = rows.where("id IN (1, 6)")
     assert expect(good, RULES).required.count() == 2
 

@@ -10,6 +10,7 @@ pytest.importorskip("pyspark")
 from jetspark.errors import Error
 from jetspark.spark import (
     exactly_once,
+    expect,
     file_table,
     foreach_batch_writer,
     kv_lookup,
@@ -66,6 +67,18 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: foreach_batch_writer("a b", servers=URL, stream="S"),
         "txnAppId 'a b' is not a subject",
     ),
+    "rules without names": (
+        lambda: expect(None, ["seq > 1"]),  # type: ignore[arg-type]
+        r"expect: rules is \['seq > 1'\]: expected names and conditions",
+    ),
+    "a rule that is no condition": (
+        lambda: expect(None, {"positive": True}),  # type: ignore[arg-type,dict-item]
+        "expect: rule 'positive' is True: expected names and conditions",
+    ),
+    "rules that differ in case": (
+        lambda: expect(None, {"R": "a", "r": "b"}),  # type: ignore[arg-type]
+        "expect: SQL does not distinguish the names of rules 'R'",
+    ),
     "a duration as text": (
         lambda: kv_lookup("key", "PRICES", max_staleness="5s", servers=URL),  # type: ignore[arg-type]
         "max_staleness is '5s': expected 0 or more seconds",
@@ -107,6 +120,6 @@ def test_a_wrong_value_of_one_stream_names_the_option_and_the_stream(
     options = {"servers": URL, "streams": "A,B", option: text}
     if "Timestamp" in option:
         options["endingTimestamp"] = "2026-01-01T00:00:00Z"
-    with pytest.raises(ValueError) as refused:  # noqa: PT011 - the text is compared below
+    with pytest.raises(ValueError) as refused:
         parse_source_options(options)
     assert READS[option, text] in str(refused.value)

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_OPTIONS: Final[Mapping[Use, tuple[str, ...]]] = {
-    Use.CALL: (*CONNECTION_OPTIONS, "ledgerBucket")
-}
+_OPTIONS: Final[Mapping[Use, tuple[str, ...]]] = {Use.CALL: (*CONNECTION_OPTIONS, "ledgerBucket")}
 
 
 class Batch:
@@ -96,8 +94,11 @@ def exactly_once(
     with needs_spark():
         from jetspark.spark.batches.ledger import BatchLedger
 
-    if not isinstance(name, str) or not name or not name.isprintable():
-        raise ValueError(f"exactly_once: name is {name!r}: expected a text of printable characters")
+    given: object = name
+    if not isinstance(given, str) or not given or not given.isprintable():
+        raise ValueError(
+            f"exactly_once: name is {name!r}: expected a text of printable characters"
+        )
     for what, function in (("write", write), ("undo", undo)):
         if not callable(function) and (what == "write" or function is not None):
             raise TypeError(

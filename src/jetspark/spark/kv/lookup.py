@@ -40,7 +40,8 @@ def kv_lookup(
     stale_s = (
         max_staleness.total_seconds() if isinstance(max_staleness, timedelta) else max_staleness
     )
-    if not isinstance(stale_s, int | float) or not 0 <= stale_s < float("inf"):
+    seconds: object = stale_s
+    if not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
         raise ValueError(
             f"kv_lookup: max_staleness is {max_staleness!r}: expected 0 or more seconds, or a "
             "timedelta"

@@ -1,5 +1,6 @@
 """Errors in one line: what happened and where, without stack traces."""
 
+import importlib
 import re
 import traceback
 from collections.abc import Iterator
@@ -75,7 +76,19 @@ def _place_below(root: Path, error: Exception) -> str | None:
 def is_refusal(error: BaseException | None) -> bool:
     """Whether our formats refused the request: a retry would fail, too."""
     raised = [found[0] for found in _RAISED.finditer(str(error)) if "jetspark" in found[0]]
-    return bool(raised) and raised[-1].startswith("jetspark.spark.")
+    if not raised or not raised[-1].startswith("jetspark.spark."):
+        return False
+    return not _is_transient(raised[-1].partition(":")[0])
+
+
+def _is_transient(name: str) -> bool:
+    """Whether an error of ours, given by the full name of its class, may pass."""
+    module, _, kind = name.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), kind)
+    except (ImportError, AttributeError):
+        return False
+    return bool(getattr(found, "transient", False))
 
 
 def one_line(error: BaseException) -> str:

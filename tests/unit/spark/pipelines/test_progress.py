@@ -119,6 +119,9 @@ def test_what_a_function_of_the_project_raised_is_reported_with_its_place() -> N
 def test_a_lost_connection_and_a_slow_machine_are_no_refusals() -> None:
     assert not is_refusal(RuntimeError("jetspark.errors.client.ConnectionClosed: the server left"))
     assert not is_refusal(RuntimeError("Python worker failed to connect back."))
+    away = "jetspark.spark.stream.view.ServerUnreachable: the stream S on h: no server accepted"
+    assert not is_refusal(RuntimeError(away)), "it may be back at the next attempt"
+    assert is_refusal(RuntimeError("jetspark.spark.stream.view.PlanningFailed: no stream S"))
     assert not is_refusal(None)
 
 

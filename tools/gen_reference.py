@@ -112,6 +112,12 @@ PAGES = (
         ),
     ),
     Page(
+        "schemas",
+        "Schemas",
+        "Schemas of payloads with versions. The guide: [schemas](../guides/schemas.md).",
+        names("jetspark", "SchemaRegistry", "Schema", "infer_schema", "InferredSchema"),
+    ),
+    Page(
         "object-store",
         "ObjectStore",
         "Buckets of objects of any size. The guide: [object stores](../client/objects.md).",

@@ -112,6 +112,7 @@ if TYPE_CHECKING:
     from jetspark.embedded import ReplicaServer, Server
     from jetspark.headers.headers import Headers
     from jetspark.protocol.handshake import ServerInfo
+    from jetspark.schemas.infer import InferredSchema, infer_schema
     from jetspark.schemas.schema import Schema
     from jetspark.server.arguments import ServerArguments
     from jetspark.version import COMPILED
@@ -153,6 +154,7 @@ __all__ = [
     "FastPublisher",
     "FolderCopied",
     "Headers",
+    "InferredSchema",
     "JetStream",
     "JetStreamMessage",
     "JetsparkStreamInfo",
@@ -239,6 +241,7 @@ __all__ = [
     "connect",
     "connect_with",
     "errors",
+    "infer_schema",
     "read_backup",
     "spark",
     "sync",
@@ -399,6 +402,7 @@ _MODULES = {
     "jetspark.embedded": ("ReplicaServer", "Server"),
     "jetspark.headers.headers": ("Headers",),
     "jetspark.protocol.handshake": ("ServerInfo",),
+    "jetspark.schemas.infer": ("InferredSchema", "infer_schema"),
     "jetspark.schemas.schema": ("Schema",),
     "jetspark.server.arguments": ("ServerArguments",),
 }

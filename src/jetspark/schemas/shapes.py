@@ -60,7 +60,7 @@ class Shapes:
             if field.name in names.values():
                 self.problems.append(f"{where} is duplicated")
                 continue
-            if _UNNAMEABLE.search(field.name):
+            if not is_nameable(field.name):
                 self.problems.append(
                     f"{where!r} contains a quote, a backslash or a control character, which field "
                     "names must not"
@@ -109,6 +109,11 @@ class Shapes:
         key = self.of(kind.key, f"{path}.key")
         value = self.of(kind.value, f"{path}.value")
         return dict[key, value | None] if kind.nullable else dict[key, value]  # type: ignore[valid-type]
+
+
+def is_nameable(name: str) -> bool:
+    """Whether msgspec can match a field of this name."""
+    return bool(name) and _UNNAMEABLE.search(name) is None
 
 
 def check_shape(schema: RecordType) -> None:

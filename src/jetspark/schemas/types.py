@@ -45,7 +45,7 @@ class MapType(NamedTuple):
 class Field(NamedTuple):
     """A field of a record. One that is not nullable is required.
 
-    ``has_default``: a value to encode may leave it out all the same; what is encoded has it.
+    ``has_default``: a value to encode may leave it out anyway; what is encoded has it.
     """
 
     name: str

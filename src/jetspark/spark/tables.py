@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from jetspark.schemas.schema import Schema
+
 # The streams of buckets and object stores have these prefixes; so do the views, in lower case.
 _KV: Final = "KV_"
 _OBJECTS: Final = "OBJ_"
@@ -34,15 +36,16 @@ def register_tables(
     *,
     like: str = "*",
     prefix: str = "",
-    schemas: "Mapping[str, StructType | str] | None" = None,
+    schemas: "Mapping[str, StructType | str | Schema] | None" = None,
     **options: str,
 ) -> list[str]:
     """Create a temporary view for each stream, bucket and object store; return their names.
 
     A stream's view has its name, a bucket's ``kv_<bucket>`` and an object store's
     ``obj_<store>``, each after ``prefix``; ``like`` is a pattern (``*``, ``?``) for these names
-    without the prefix. ``schemas`` has schemas of JSON payloads by the same names: their fields
-    become columns, and ``_rescued`` has what does not match (``decode_json``). ``options`` are
+    without the prefix. ``schemas`` has schemas of payloads by the same names, of JSON or
+    registered ones of any format: their fields become columns, and ``_rescued`` has what does not
+    match (``decode_json``). ``options`` are
     the connection options.
 
     Spark plans a view once: to see newer messages, and new streams, call it again.
@@ -65,8 +68,10 @@ def register_tables(
     made: list[str] = []
     for table in tables:
         frame = spark.read.format(table.format_name).options(**options)
-        rows = frame.option(table.option, table.name).load()
         schema = (schemas or {}).get(table.view)
+        if schema is not None and _is_registered(schema) and table.format_name == "jetstream":
+            frame = frame.option("includeHeaders", "map")  # they name versions of the schema
+        rows = frame.option(table.option, table.name).load()
         if schema is not None:
             rows = _with_payload(rows, table, schema)
         view = prefix + table.view
@@ -110,13 +115,29 @@ def _check_names(tables: list[Table], schemas: "Mapping[str, object]", like: str
             )
 
 
-def _with_payload(rows: "DataFrame", table: Table, schema: "StructType | str") -> "DataFrame":
-    from jetspark.spark.payloads.decode import decode_json
+def _is_registered(schema: object) -> bool:
+    from jetspark.schemas.schema import Schema
 
-    row = decode_json(_PAYLOADS[table.format_name], schema).alias("_payload")
+    return isinstance(schema, Schema)
+
+
+def _with_payload(
+    rows: "DataFrame", table: Table, schema: "StructType | str | Schema"
+) -> "DataFrame":
+    from jetspark.schemas.schema import Schema
+    from jetspark.spark.payloads.decode import decode_json, decode_registered
+
+    data = _PAYLOADS[table.format_name]
+    if isinstance(schema, Schema):
+        named = "headers" if table.format_name == "jetstream" else None
+        decoded = decode_registered(data, schema, headers=named)
+    else:
+        decoded = decode_json(data, schema)
+    row = decoded.alias("_payload")
     wide = rows.select("*", row)
     fields = wide.select("_payload.*").columns
-    known = {name.lower() for name in rows.columns}
+    shown = [name for name in rows.columns if name != "headers"]
+    known = {name.lower() for name in shown}
     common = [name for name in fields if name.lower() in known]
     if common:
         raise ValueError(
@@ -124,4 +145,4 @@ def _with_payload(rows: "DataFrame", table: Table, schema: "StructType | str") -
             f"the view already has (it has {', '.join(rows.columns)}): rename the fields, or use "
             "decode_json, which puts them into a struct"
         )
-    return wide.select(*rows.columns, "_payload.*")
+    return wide.select(*shown, "_payload.*")

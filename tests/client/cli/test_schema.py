@@ -48,7 +48,7 @@ def test_a_file_has_the_format_of_its_name(
     assert (made["version"], made["format"], made["compatibility"]) == (1, "protobuf", "full")
 
 
-def test_what_would_break_is_told_and_refused(cli: CommandLine, registry: str) -> None:
+def test_what_would_break_is_reported_and_refused(cli: CommandLine, registry: str) -> None:
     broken = "id STRING NOT NULL"
 
     checked = cli.run("schema", "check", registry, "orders", "-", stdin=broken)

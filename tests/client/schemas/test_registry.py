@@ -25,7 +25,7 @@ NEW = "readers with version 1 could not read new payloads:"
 V1 = "id BIGINT NOT NULL, name STRING"
 V2 = "id BIGINT NOT NULL, name STRING, price DECIMAL(10,2)"
 PROTO = 'syntax = "proto3"; message Order { int64 id = 1; string name = 2; }'
-AVRO = {
+AVRO: dict[str, Any] = {
     "type": "record",
     "name": "Order",
     "fields": [{"name": "id", "type": "long"}, {"name": "name", "type": ["null", "string"]}],
@@ -197,10 +197,10 @@ async def test_messages_are_decoded_by_the_version_that_they_name(
         stream = await js.create_stream(f"S_{name}", subjects=[f"s.{name}"])
         subject = f"s.{name}"
         first = await registry.register("orders", text, format=kind)
-        newer = {
+        newer: Any = {
             "avro": {
                 **AVRO,
-                "fields": [{"name": "no", "type": "int", "default": 7}, *AVRO["fields"]],  # type: ignore[misc]
+                "fields": [{"name": "no", "type": "int", "default": 7}, *AVRO["fields"]],
             },
             "protobuf": PROTO.replace("}", "optional int32 no = 3; }"),
         }.get(kind, f"{V1}, no INT")

@@ -27,9 +27,10 @@ async def _opened(session: Session, bucket: str) -> SchemaRegistry:
         return await session.jetstream.schema_registry(bucket)
     except BucketNotFound:
         known = [one async for one in session.jetstream.key_value_names()]
-    error = not_found("registry", bucket, known, "jetspark kv ls")
-    error.message += "; `jetspark schema add --create` creates it"
-    raise error
+    refused = not_found("registry", bucket, known, "jetspark kv ls")
+    raise click.ClickException(
+        f"{refused.message}; `jetspark schema add --create` creates a registry"
+    )
 
 
 async def _schema(registry: SchemaRegistry, name: str, version: int | None) -> Schema:

@@ -26,8 +26,9 @@ class AvroRows:
         self._writer = AvroCodec(plan.writer)
         self._reader = AvroCodec(plan.reader) if plan.reader else self._writer
         self._head = single_object_head(plan.writer) if plan.framing != "plain" else b""
+        self._writers = {version: AvroCodec(text) for version, text in plan.versions}
 
-    def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
+    def decode(self, payloads: Sequence[bytes | None], versions: Sequence[int] = ()) -> Decoded:
         """Return a dict for each payload; None for None and for undecodable ones."""
         rows: list[Any] = []
         reasons: dict[int, str] = {}
@@ -39,8 +40,9 @@ class AvroRows:
             if not payload.startswith(self._head):
                 reasons[index] = self._other_head(payload)
                 continue
+            writer = self._writers[versions[index]] if versions else self._writer
             try:
-                rows[index] = self._reader.decode(payload[skip:], self._writer)
+                rows[index] = self._reader.decode(payload[skip:], writer)
             except PayloadMismatch as error:
                 reasons[index] = str(error)
         return Decoded(rows, reasons)

@@ -10,6 +10,7 @@ from jetspark.errors import PayloadMismatch
 from jetspark.spark.payloads.columns import UNFIT, ColumnBuilder, taken
 from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat
 from jetspark.spark.payloads.quick import QuickDecoder
+from jetspark.spark.payloads.references import References, Written
 from jetspark.spark.payloads.rows import Decoded, MsgspecRows, RowDecoder
 
 # A worker process serves one query after the other; creating a decoder takes a millisecond.
@@ -25,32 +26,38 @@ class BatchDecoder:
         self._fields = plan.arrow_fields()
         self._columns = self._fields if plan.rescue is None else self._fields[:-1]
         self._rows = _row_decoder(plan)
-        avro = plan.format is PayloadFormat.AVRO
-        self._builder = ColumnBuilder(by_name=avro, epoch=plan.epoch, zone=plan.zone)
-        self._quick = None if avro else QuickDecoder(plan, self._builder)
+        by_name = plan.format in {PayloadFormat.AVRO, PayloadFormat.PROTOBUF}
+        self._builder = ColumnBuilder(by_name=by_name, epoch=plan.epoch, zone=plan.zone)
+        self._quick = None if by_name else QuickDecoder(plan, self._builder)
+        self._references = References(plan)
 
-    def decode(self, payloads: pa.Array) -> pa.Array:
-        """Return a struct for each payload, binary or text; the struct itself is never NULL."""
+    def decode(self, payloads: pa.Array, references: pa.Array | None = None) -> pa.Array:
+        """Return a struct for each payload, binary or text; the struct itself is never NULL.
+
+        ``references``: the header of each message that names its schema.
+        """
         # A batch creates thousands of structs and lists that live until its end and form no
         # cycles. The cyclic collector would traverse them repeatedly, which took half the time.
         collecting = gc.isenabled()
         gc.disable()
         try:
-            return self._decode(payloads)
+            return self._decode(payloads, references)
         finally:
             if collecting:
                 gc.enable()
 
-    def _decode(self, payloads: pa.Array) -> pa.Array:
+    def _decode(self, payloads: pa.Array, references: pa.Array | None) -> pa.Array:
         if not pa.types.is_binary(payloads.type):
             payloads = payloads.cast(pa.binary())
-        arrays = None if self._quick is None else self._quick.decode(payloads)
+        written = Written([], {}) if references is None else self._references.read(references)
+        quick = None if written.reasons else self._quick
+        arrays = None if quick is None else quick.decode(payloads)
         if arrays is not None:
             if self._rescue is not None:
                 arrays.append(pa.nulls(len(payloads), self._fields[-1].type))
             return pa.StructArray.from_arrays(arrays, fields=self._fields)
         given: list[bytes | None] = payloads.to_pylist()
-        arrays, reasons = self._exactly(given)
+        arrays, reasons = self._exactly(given, written)
         if self._rescue is not None:
             arrays.append(self._rescued(given, reasons))
         elif reasons:
@@ -61,9 +68,14 @@ class BatchDecoder:
             )
         return pa.StructArray.from_arrays(arrays, fields=self._fields)
 
-    def _exactly(self, given: list[bytes | None]) -> tuple[list[pa.Array], dict[int, str]]:
+    def _exactly(
+        self, given: list[bytes | None], written: Written
+    ) -> tuple[list[pa.Array], dict[int, str]]:
         """Return the columns, NULL where a value does not match, and the reasons by row."""
-        decoded = self._rows.decode(given)
+        if written.reasons:
+            given = [None if row in written.reasons else one for row, one in enumerate(given)]
+        decoded = self._rows.decode(given, written.versions)
+        decoded.reasons.update(written.reasons)
         arrays = [self._column(index, field, decoded) for index, field in enumerate(self._columns)]
         return arrays, decoded.reasons
 
@@ -107,6 +119,10 @@ def _row_decoder(plan: DecodePlan) -> RowDecoder:
         from jetspark.spark.payloads.avro import AvroRows
 
         return AvroRows(plan)
+    if plan.format is PayloadFormat.PROTOBUF:
+        from jetspark.spark.payloads.protobuf import ProtobufRows
+
+        return ProtobufRows(plan)
     return MsgspecRows(plan)
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from jetspark.schemas.avro import AvroSchema
+    from jetspark.schemas.schema import Schema
 
 
 # Spark's own format has three digits and truncates the rest. In the session's zone, old times
@@ -22,12 +23,15 @@ _JSON_TIMES: Final = {
 }
 
 
-def encode_json(row: "Column | str") -> "Column":
+def encode_json(row: "Column | str", schema: "Schema | None" = None) -> "Column":
     """Return a binary column of JSON objects for a struct (or map, or array) column.
 
     The JVM encodes them; NULL fields become ``null``, binary ones base64, timestamps UTC with
-    microseconds, and a NULL row becomes an empty payload.
+    microseconds, and a NULL row becomes an empty payload. With a registered `Schema`, Python
+    encodes them, and a row that does not match it fails the query.
     """
+    if schema is not None:
+        return _encoded_by(row, schema, "json")
     with needs_spark():
         from pyspark.sql import functions as f
 
@@ -35,8 +39,13 @@ def encode_json(row: "Column | str") -> "Column":
     return text.cast("binary")
 
 
-def encode_msgpack(row: "Column | str") -> "Column":
-    """Return a binary column of msgpack maps for a struct column; decimals and dates are text."""
+def encode_msgpack(row: "Column | str", schema: "Schema | None" = None) -> "Column":
+    """Return a binary column of msgpack maps for a struct column; decimals and dates are text.
+
+    With a registered `Schema`, a row that does not match it fails the query.
+    """
+    if schema is not None:
+        return _encoded_by(row, schema, "msgpack")
     with needs_spark():
         import pyarrow as pa
 
@@ -52,12 +61,20 @@ def encode_msgpack(row: "Column | str") -> "Column":
     return _encoded(row, encode)
 
 
-def encode_avro(row: "Column | str", schema: "AvroSchema", *, framing: str = "plain") -> "Column":
+def encode_avro(
+    row: "Column | str", schema: "AvroSchema | Schema", *, framing: str = "plain"
+) -> "Column":
     """Return a binary column of Avro records for a struct column.
 
     ``schema`` and ``framing`` as in ``decode_avro``. A row that does not match the schema fails
     the query.
     """
+    from jetspark.schemas.schema import Schema
+
+    if isinstance(schema, Schema):
+        if framing != "plain":
+            raise ValueError("a registered schema has no framing: the header names it")
+        return _encoded_by(row, schema, "avro")
     with needs_spark():
         import pyarrow as pa
 
@@ -74,6 +91,78 @@ def encode_avro(row: "Column | str", schema: "AvroSchema", *, framing: str = "pl
 
         given = rows.to_pylist(maps_as_pydicts="strict")
         return pa.array(avro_records(*carried.value, given), pa.binary())
+
+    return _encoded(row, encode)
+
+
+def encode_protobuf(row: "Column | str", schema: "str | Schema") -> "Column":
+    """Return a binary column of protobuf messages for a struct column.
+
+    ``schema`` as in ``decode_protobuf``. A row that does not match it fails the query.
+    """
+    from jetspark.schemas.schema import Schema
+
+    if isinstance(schema, Schema):
+        return _encoded_by(row, schema, "protobuf")
+    return _encoded_with(row, "protobuf", schema)
+
+
+def schema_headers(schema: "Schema", headers: "Column | str | None" = None) -> "Column":
+    """Return a binary column for the sink's ``headers``, which names a registered schema.
+
+    ``headers``: others to keep, a map of names and arrays as in the source; one there that names
+    a schema is replaced.
+    """
+    with needs_spark():
+        from pyspark.sql import functions as f
+
+        from jetspark.schemas.schema import SCHEMA_HEADER
+        from jetspark.spark.columns import encode_headers
+
+    own = f.create_map(f.lit(SCHEMA_HEADER), f.array(f.lit(schema.headers[SCHEMA_HEADER])))
+    if headers is None:
+        return encode_headers(own)
+    others = f.map_filter(_column(headers), lambda name, _: name != SCHEMA_HEADER)
+    return encode_headers(f.when(others.isNull(), own).otherwise(f.map_concat(others, own)))
+
+
+def payloads_of(format_name: str, text: str, rows: list[Any]) -> list[bytes | None]:
+    """Return the payload of each row. Runs in a task."""
+    from jetspark.errors import PayloadMismatch
+    from jetspark.schemas.formats import codec_of
+
+    codec = codec_of(format_name, text)
+    payloads: list[bytes | None] = []
+    for row in rows:
+        try:
+            payloads.append(None if row is None else codec.encode(row))
+        except PayloadMismatch as error:
+            raise PayloadMismatch(f"{error} (row {row!r})") from error
+    return payloads
+
+
+def _encoded_by(row: "Column | str", schema: "Schema", expected: str) -> "Column":
+    from jetspark.spark.payloads.decode import check_format
+
+    check_format(schema, expected)
+    return _encoded_with(row, schema.format, schema.text)
+
+
+def _encoded_with(row: "Column | str", format_name: str, text: str) -> "Column":
+    with needs_spark():
+        import pyarrow as pa
+
+        from jetspark.schemas.formats import codec_of
+        from jetspark.spark.same_version import Carried
+
+    codec_of(format_name, text)  # an invalid one is refused here, not in a task
+    carried = Carried((format_name, text))
+
+    def encode(rows: pa.Array) -> pa.Array:
+        from jetspark.spark.payloads.encode import payloads_of
+
+        given = rows.to_pylist(maps_as_pydicts="strict")
+        return pa.array(payloads_of(*carried.value, given), pa.binary())
 
     return _encoded(row, encode)
 

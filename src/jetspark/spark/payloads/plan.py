@@ -41,6 +41,7 @@ class PayloadFormat(Enum):
     JSON = "JSON"
     MSGPACK = "msgpack"
     AVRO = "Avro"
+    PROTOBUF = "protobuf"
 
 
 class DecodePlan(NamedTuple):
@@ -56,6 +57,10 @@ class DecodePlan(NamedTuple):
     writer: str = ""
     reader: str = ""
     framing: str = "plain"
+    # Of a registered schema: its name, and the texts of all versions.
+    name: str = ""
+    version: int = 0
+    versions: tuple[tuple[int, str], ...] = ()
 
     def columns(self) -> StructType:
         """Return the columns that payloads are decoded into, as the user declared them."""

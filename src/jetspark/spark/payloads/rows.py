@@ -34,8 +34,11 @@ class Decoded(NamedTuple):
 class RowDecoder(Protocol):
     """Decodes the payloads of one batch."""
 
-    def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
-        """Return a row for each payload; None for None."""
+    def decode(self, payloads: Sequence[bytes | None], versions: Sequence[int]) -> Decoded:
+        """Return a row for each payload; None for None.
+
+        ``versions`` of the registered schema that they were written with; empty for the plan's.
+        """
 
 
 class _Field(NamedTuple):
@@ -60,8 +63,9 @@ class MsgspecRows:
         self._fields = _fields(schema, shapes, codec)
         self._known = {field.name for field in self._fields}
 
-    def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
+    def decode(self, payloads: Sequence[bytes | None], versions: Sequence[int] = ()) -> Decoded:
         """Return a struct for each payload; None for None and for undecodable ones."""
+        del versions  # names are in the payload
         decode = self._decoder.decode
         rows: list[Any] = []
         reasons: dict[int, str] = {}

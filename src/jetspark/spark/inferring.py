@@ -1,0 +1,38 @@
+"""``infer_schema``: the columns of a stream's payloads, from a sample of its messages."""
+
+from typing import TYPE_CHECKING, Final
+
+from jetspark.spark.connection_settings import CONNECTION_OPTIONS, parse_connection
+from jetspark.spark.needs import needs_spark
+from jetspark.spark.option_reader import OptionReader, Use
+
+if TYPE_CHECKING:
+    from jetspark.schemas.infer import InferredSchema, SelfDescribed
+
+SAMPLES: Final = 1000
+
+
+def infer_schema(
+    stream: str, *, format: "SelfDescribed" = "json", limit: int = SAMPLES, **options: str
+) -> "InferredSchema":
+    """Return a schema for the payloads of a stream, from its last ``limit`` messages.
+
+    Its ``ddl`` is for ``decode_json`` and ``decode_msgpack``; ``sampled`` and ``rescued`` say how
+    many payloads were read, and how many of them do not fit. The rules are those of
+    ``jetspark.infer_schema``. ``options`` are the connection options.
+    """
+    with needs_spark():
+        from jetspark.client.arguments import whole
+        from jetspark.schemas.infer import infer_schema as infer
+        from jetspark.spark.connections import CONNECTIONS, jetstream_of
+
+    whole(limit, "limit", least=1)
+    reader = OptionReader("infer_schema", options, Use.READ, {Use.READ: CONNECTION_OPTIONS})
+    connection = parse_connection(reader)
+    reader.finish()
+    with CONNECTIONS.borrow(connection) as client:
+        found = jetstream_of(client, connection).stream(stream)
+        state = found.info().state
+        first = max(state.first_seq, state.last_seq - limit + 1, 1)
+        samples = [message.data for message in found.get_batch(seq=first, limit=limit)]
+    return infer(samples, format=format)

@@ -507,7 +507,7 @@ def account_lines(names: range, password: str) -> str:
         f" permissions {{ publish: ['$JS.API.>', 'b.{n}'], subscribe: '>' }} }}] }}"
         for n in names
     )
-    return "jetstream {}\naccounts {\n%s\n}\n" % "\n".join(lines)
+    return "jetstream {}\naccounts {\n" + "\n".join(lines) + "\n}\n"
 
 
 def test_a_reload_of_very_many_accounts_and_connections_is_applied_in_steps(
@@ -518,10 +518,7 @@ def test_a_reload_of_very_many_accounts_and_connections_is_applied_in_steps(
         TurnProbe(tmp_path, monkeypatch, settings) as probe,
         contextlib.ExitStack() as clients,
     ):
-        wires = [
-            clients.enter_context(probe.client(**login, protocol=1))
-            for _ in range(200)
-        ]
+        wires = [clients.enter_context(probe.client(**login, protocol=1)) for _ in range(200)]
         for wire in wires:
             wire.settle()
         probe.check()

@@ -211,8 +211,8 @@ def test_a_new_project_is_checked_run_and_refreshed(
     for order in orders.values():
         by_region.setdefault(order["region"], []).append(order["amount"])
     assert len(samples) == 202
-    assert {"event": "told", "text": "The project is valid."} in lines
-    assert {"event": "told", "text": "The pipeline has caught up."} in lines
+    assert {"event": "notice", "text": "The project is valid."} in lines
+    assert {"event": "notice", "text": "The pipeline has caught up."} in lines
     # Of an order that was published twice either copy may stay: compared by its content.
     assert Counter((row["id"], row["region"], row["amount"]) for row in kept) == Counter(
         (order["id"], order["region"], order["amount"]) for order in orders.values()

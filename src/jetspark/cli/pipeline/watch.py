@@ -143,7 +143,7 @@ class _JsonLines:
         sys.stdout.flush()
 
     def say(self, text: str) -> None:
-        click.echo(msgspec.json.encode({"event": "told", "text": text}))
+        click.echo(msgspec.json.encode({"event": "notice", "text": text}))
         sys.stdout.flush()
 
     def __enter__(self) -> Self:

@@ -14,7 +14,7 @@ from jetspark.server.monitor.password import Password, TooManyGuesses
 from jetspark.server.monitor.sign_in import Sessions
 
 BODY_MAX: Final = 8192
-# What the page needs; everything else of the dashboard is behind the password.
+# What the page needs; everything else needs the password.
 _FILES: Final = {
     "/login.js": "text/javascript; charset=utf-8",
     "/style.css": "text/css; charset=utf-8",

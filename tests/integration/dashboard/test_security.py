@@ -333,7 +333,7 @@ def test_the_dashboard_connects_as_the_configured_user(tmp_path: Path) -> None:
         assert refused.status == 429
         assert 0 < int(refused.headers["retry-after"]) <= 6
         assert "too many wrong passwords" in refused.json["error"]
-        # Whoever waits learns nothing, and those who have signed in go on.
+        # An address that waits learns nothing; those who have signed in do not wait.
         right = ask(site.url, "login", "POST", {"user": "ops", "password": "one"})
         assert right.status == 429
         assert ask(site.url, "api/overview", headers=basic("ops", "one")).status == 429

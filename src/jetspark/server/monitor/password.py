@@ -1,8 +1,8 @@
 """A password of the monitoring port or the dashboard, and how often it may be guessed.
 
-Whoever guesses wrong too often waits, whichever way the password is presented. While an address
-waits nothing of it is compared, so that guessing on teaches nothing. Sessions that were opened
-before are not affected (`SignIn`).
+An address with too many wrong guesses waits, whichever way it presents the password. Until then
+nothing of it is compared, so that more guesses teach nothing. Sessions that were opened before are
+not affected (`SignIn`).
 """
 
 import base64

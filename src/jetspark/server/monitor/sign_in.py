@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jetspark.server.monitor.password import Password, TooManyGuesses
 
-# A working day; whoever is still there signs in again.
+# A working day; people who are still there sign in again.
 SESSION_S: Final = 12 * 3600.0
 _SESSIONS_MAX: Final = 1000
 
@@ -97,8 +97,7 @@ def _presented(scope: Scope) -> str:
 
 
 def _cookie(scope: Scope, secret: str) -> str:
-    # Without a path it is valid for the folder of the request, also behind a proxy that maps
-    # paths. Lax: a link in a chat opens the page without another password.
+    # Without a path it is valid for the folder of the request, also if a proxy maps paths. Lax: a link in a chat opens the page without another password.
     secure = "; Secure" if scope.get("scheme") == "https" else ""
     return f"{_name(scope)}={secret}; HttpOnly; SameSite=Lax{secure}"
 

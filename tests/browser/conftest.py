@@ -34,6 +34,7 @@ SCREENSHOTS = os.environ.get("JETSPARK_SCREENSHOTS", "")
 BUSY_S = 75
 
 Open = Callable[..., Page]
+Walk = Callable[[str], Page]
 
 
 @pytest.fixture(scope="session")
@@ -106,18 +107,8 @@ def opened(browser: Browser) -> Iterator[Open]:
             assert answer.ok, answer.text()
         page = context.new_page()
         page.set_default_timeout(10_000)
-        if not may_fail:
-            page.on(
-                "console",
-                lambda said: (
-                    problems.append(said.text) if said.type in {"error", "warning"} else None
-                ),
-            )
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.add_init_script(
-            "addEventListener('securitypolicyviolation', (event) => console.error("
-            "`policy: ${event.violatedDirective} ${event.blockedURI}`))"
-        )
+        ignored: list[str] = []
+        watch(page, ignored if may_fail else problems)
         page.goto(url)
         page.wait_for_selector("main h1, main .state-title")
         return page
@@ -126,6 +117,55 @@ def opened(browser: Browser) -> Iterator[Open]:
     for context in contexts:
         context.close()
     assert problems == []
+
+
+class Tour:
+    """One page of a browser that walks from page to page, as people do."""
+
+    def __init__(self, browser: Browser) -> None:
+        self.context = browser.new_context(viewport=LAPTOP, reduced_motion="reduce")  # type: ignore[arg-type]
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(10_000)
+        self.problems: list[str] = []
+        watch(self.page, self.problems)
+
+    def to(self, url: str) -> Page:
+        page = self.page
+        page.set_viewport_size(LAPTOP)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme="light")
+        page.evaluate("document.querySelector('main .page')?.setAttribute('data-left', '')")
+        page.goto(url)
+        page.wait_for_selector("main .page:not([data-left]) h1")
+        return page
+
+
+def watch(page: Page, problems: list[str]) -> None:
+    """Note what a page logs, and what breaks the policy of its contents."""
+    page.on(
+        "console",
+        lambda said: problems.append(said.text) if said.type in {"error", "warning"} else None,
+    )
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.add_init_script(
+        "addEventListener('securitypolicyviolation', (event) => console.error("
+        "`policy: ${event.violatedDirective} ${event.blockedURI}`))"
+    )
+
+
+@pytest.fixture(scope="module")
+def tour_page(browser: Browser) -> Iterator[Tour]:
+    """The page of the tests of a file: opening one for each costs more than what they look at."""
+    tour = Tour(browser)
+    yield tour
+    tour.context.close()
+
+
+@pytest.fixture
+def walked(tour_page: Tour) -> Iterator[Walk]:
+    """Walks to an address; at the end, nothing was logged on the way."""
+    tour_page.problems.clear()
+    yield tour_page.to
+    assert tour_page.problems == []
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.browser.conftest import Open
+from tests.browser.conftest import Open, Walk
 from tests.support.dashboards import Site, apart, ask, embedded
 from tests.support.reading_pages import violations, wait_for_texts
 from tests.support.shop import fill_shop
 
 import jetspark
+
+# No floating-point number has it.
+FAR = 2**60 + 1
 
 EVIL = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 
@@ -102,7 +105,74 @@ def test_a_message_is_deleted_after_a_question(writable: Site, opened: Open) -> 
     assert ask(writable.url, "api/streams/ORDERS/messages/5", headers=password).status == 404
 
 
-def test_no_stored_text_becomes_a_script(shop: Site, opened: Open) -> None:
+def test_sequences_above_the_numbers_of_browsers_keep_their_digits(
+    writable: Site, opened: Open
+) -> None:
+    async def fill() -> None:
+        async with await jetspark.connect(writable.server) as client:
+            context = client.jetstream()
+            stream = await context.create_stream(
+                "FAR", subjects=["far"], first_seq=FAR, allow_direct=True
+            )
+            for number in range(60):
+                await context.publish("far", b"message %d" % number)
+            consumer = await stream.create_consumer(durable="worker")
+            for message in (await consumer.fetch(7, timeout=5))[:4]:
+                await message.ack_sync()
+            await context.create_stream(
+                "KV_far",
+                subjects=["$KV.far.>"],
+                first_seq=FAR,
+                max_msgs_per_subject=5,
+                allow_direct=True,
+            )
+            await (await context.key_value("far")).put("key", b"old")
+
+    async def state() -> tuple[int, int, bytes]:
+        async with await jetspark.connect(writable.server) as client:
+            found = (await client.jetstream().stream("FAR")).cached_info.state
+            entry = await (await client.jetstream().key_value("far")).get("key")
+            return found.first_seq, found.messages, bytes(entry.value)
+
+    def to(path: str, *texts: str) -> None:
+        page.goto(writable.url + path)
+        wait_for_texts(page, texts)
+
+    apart(fill())
+    page = opened(writable.url, password="s3cret")
+    to(
+        "#/streams/FAR",
+        f"{FAR:,}\N{EN DASH}{FAR + 59:,}",
+        f"Newest first: {FAR + 59:,} to {FAR + 10:,}",
+    )
+    page.keyboard.press("]")
+    wait_for_texts(page, (f"Newest first: {FAR + 9:,} to {FAR:,}",))
+    to("#/streams/FAR/consumers/worker", f"{FAR + 6:,} of {FAR + 59:,}", f"{FAR + 3:,}, 6 %")
+    page.get_by_label("Sequence").fill(f"{FAR + 2:,}")
+    page.get_by_role("button", name="Explain").click()
+    wait_for_texts(page, ("acknowledged", f"message {FAR + 2:,}"))
+    to("#/streams/FAR/config", "As JSON")
+    page.get_by_text("As JSON").click()
+    wait_for_texts(page, (f'"first_seq": {FAR},',))
+    to(f"#/streams/FAR?from={FAR + 5}", f"From {FAR + 5:,} to {FAR + 54:,}")
+    page.get_by_role("button", name=f"{FAR + 5:,}", exact=True).click()
+    page.get_by_role("button", name="Delete…").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_text(f"Message {FAR + 5:,} was deleted.").wait_for()
+    page.get_by_role("button", name="Purge…").click()
+    page.get_by_label("Only before this sequence").fill(f"{FAR + 20:,}")
+    page.get_by_label("Type FAR to confirm").fill("FAR")
+    page.get_by_role("button", name="Purge", exact=True).click()
+    page.get_by_text("19 messages were removed.").wait_for()
+    to("#/kv/far/key/key", f"{FAR:,}")
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_role("textbox", name="Value").fill("new")
+    page.get_by_role("button", name="Store", exact=True).click()
+    page.get_by_text(f"Stored as revision {FAR + 1:,}").wait_for()
+    assert apart(state()) == (FAR + 20, 40, b"new")
+
+
+def test_no_stored_text_becomes_a_script(shop: Site, walked: Walk) -> None:
     async def store() -> None:
         async with await jetspark.connect(shop.server) as client:
             stream = client.jetstream()
@@ -134,7 +204,7 @@ def test_no_stored_text_becomes_a_script(shop: Site, opened: Open) -> None:
             ("#/objects/evil", "<script>alert(2)</script>"),
             ("#/%3Cimg%20src%3Dx%3E", "<img src=x>"),
         ):
-            page = opened(shop.url + path)
+            page = walked(shop.url + path)
             wait_for_texts(page, (text,))
             if path.endswith("x%3D"):
                 for button in page.locator("tr.message .link-button").all():
@@ -142,9 +212,9 @@ def test_no_stored_text_becomes_a_script(shop: Site, opened: Open) -> None:
                 wait_for_texts(page, (EVIL,))
             # A script would have asked, and left an element that is none of ours.
             assert page.locator("main img, main script, main b, main i").count() == 0
-            # It would ask for what is removed below.
-            page.goto("about:blank")
     finally:
+        # It would ask for what is removed below.
+        walked(shop.url + "#/publish")
 
         async def remove() -> None:
             async with await jetspark.connect(shop.server) as client:

@@ -11,11 +11,13 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 from tests.support.dashboards import ask, ask_in_loop
 
 import jetspark
 import jetspark.sync
+from jetspark.cli.pipeline.reports import FlowReport
 from jetspark.dashboard.api import pipelines
 from jetspark.dashboard.browse import BUDGET_BYTES, read_backwards, read_forwards
 from jetspark.dashboard.deployment import Deployment, Target
@@ -321,3 +323,33 @@ async def _tail(reader: asyncio.StreamReader) -> tuple[list[Any], bool]:
             if line.startswith(b'data: {"rows"'):
                 found = json.loads(line.removeprefix(b"data: "))
                 return found["rows"], found["is_cut"]
+
+
+async def test_every_flow_of_a_progress_bucket_is_shown_with_its_last_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pipelines, "SILENT_S", 0.0)
+    async with jetspark.Server(dashboard=True) as server, await server.connect() as client:
+        bucket = await client.jetstream().create_key_value("PROGRESS", history=5)
+
+        async def report(number: int, state: str) -> None:
+            # As a continuous run writes it.
+            flow = FlowReport(project="shop", flow=f"flow_{number:02d}", state=state, lag=2**60)
+            await bucket.put(f"shop.flow_{number:02d}", msgspec.json.encode(flow))
+
+        for number in range(70):
+            await report(number, "running")
+        for number, state in enumerate(("stopped", "failed", "restarting")):
+            await report(number, state)
+        await bucket.delete("shop.flow_69")
+        url = server.monitor_url + "/dashboard/"
+        flows = (await ask_in_loop(url, "api/pipelines")).json["flows"]
+        assert [flow["flow"] for flow in flows] == [f"flow_{number:02d}" for number in range(69)]
+        states = [(flow["state"], flow["silent"]) for flow in flows[:4]]
+        assert states == [
+            ("stopped", False),
+            ("failed", False),
+            ("restarting", True),
+            ("running", True),
+        ]
+        assert {flow["lag"] for flow in flows} == {2**60}

@@ -12,16 +12,18 @@ import msgspec
 from starlette.requests import Request
 
 from jetspark.client.jetstream.kv.entry import Operation
+from jetspark.client.jetstream.stored import StreamMessage
+from jetspark.client.jetstream.streams import Stream
 from jetspark.dashboard.api.buckets import operation
 from jetspark.dashboard.browse import read_backwards
-from jetspark.dashboard.deployment import Deployment
+from jetspark.dashboard.deployment import TIMEOUT_S, Deployment
 from jetspark.dashboard.query import Query
 from jetspark.dashboard.values import iso, printable, read_json
 from jetspark.errors import Error
 
 KEYS_MAX: Final = 1000
 BUCKETS_MAX: Final = 200
-SAMPLE: Final = 50
+SAMPLE: Final = 20
 # A run renews the reports of its flows every 10 s: without one for so long, it was killed.
 SILENT_S: Final = 30.0
 
@@ -82,13 +84,21 @@ class Pipelines:
         if stream.cached_info.state.num_subjects > KEYS_MAX:
             return []
         prefix = f"$KV.{name.removeprefix('KV_')}."
-        found = await read_backwards(self._deployment, stream, 0, "", SAMPLE)
+        newest = (await read_backwards(self._deployment, stream, 0, "", SAMPLE)).messages
+        # Most buckets are none of these, which their newest value tells.
+        values = [each for each in newest if operation(each) is Operation.PUT]
+        if not values or not _is_report(values[0].data):
+            return []
+        if stream.cached_info.state.num_subjects > 1:
+            newest = await self._last_of_all(stream, f"{prefix}>")
         rows: list[dict[str, Any]] = []
         seen: set[str] = set()
-        for message in found.messages:
-            if message.subject in seen or operation(message) is not Operation.PUT:
+        for message in newest:
+            if message.subject in seen:
                 continue
             seen.add(message.subject)
+            if operation(message) is not Operation.PUT:
+                continue
             report = read_json(message.data, FlowReport)
             if report is not None:
                 shown = {
@@ -104,7 +114,7 @@ class Pipelines:
                 continue
             entry = read_json(message.data, LedgerEntry)
             if entry is None:
-                return rows
+                continue
             rows.append(
                 {
                     "ledger": name.removeprefix("KV_"),
@@ -119,3 +129,15 @@ class Pipelines:
                 }
             )
         return rows
+
+    async def _last_of_all(self, stream: Stream, pattern: str) -> list[StreamMessage]:
+        """The last message of each key, at most `KEYS_MAX`."""
+        pages = stream.get_last_many([pattern], timeout=TIMEOUT_S)
+        found: list[StreamMessage] = []
+        while chunk := await self._deployment.run(pages.next_chunk(KEYS_MAX)):
+            found += chunk
+        return found
+
+
+def _is_report(data: bytes) -> bool:
+    return read_json(data, FlowReport) is not None or read_json(data, LedgerEntry) is not None

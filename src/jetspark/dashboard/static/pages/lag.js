@@ -92,12 +92,18 @@ function remoteCard(remotes) {
     { title: "Address", cell: (row) => row.url ?? row.address ?? "" }, { title: "Problem", cell: (row) => row.error ?? "" }], remotes);
 }
 
+const LONG = 160;
 const STATES = { running: "good", restarting: "warn", failed: "bad" };
 
 // A run that was killed could not report its end.
 function flowState(row) {
   if (row.silent) return [badge("no reports", "bad"), h("div", { class: "muted" }, `It was ${row.state}; the run was killed, or cannot reach the server.`)];
-  return [badge(row.state, STATES[row.state] ?? ""), row.error && row.state !== "running" && h("div", { class: row.state === "failed" ? "bad wrap" : "warn wrap" }, row.error)];
+  return [badge(row.state, STATES[row.state] ?? ""), row.error && row.state !== "running" && errorText(row.error, row.state === "failed" ? "bad wrap" : "warn wrap")];
+}
+
+function errorText(text, kind) {
+  if (text.length <= LONG) return h("div", { class: kind }, text);
+  return h("details", { class: kind }, h("summary", {}, `${text.slice(0, LONG)}…`), h("pre", { class: "payload" }, h("code", {}, text)));
 }
 
 function flowTable(flows) {

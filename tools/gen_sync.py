@@ -41,9 +41,9 @@ TARGETS = (
         "jetspark.sync.jetstream",
         "Streams, blocking: manage them, publish to them, read them.",
         (
-            ("jetspark.client.jetstream.publish", "AckFuture"),
-            ("jetspark.client.jetstream.publish_atomic", "AtomicBatch"),
-            ("jetspark.client.jetstream.publish_fast", "FastPublisher"),
+            ("jetspark.client.jetstream.publishing.publisher", "AckFuture"),
+            ("jetspark.client.jetstream.publishing.atomic", "AtomicBatch"),
+            ("jetspark.client.jetstream.publishing.fast", "FastPublisher"),
             ("jetspark.client.jetstream.streams", "Stream"),
             ("jetspark.client.jetstream.replica", "StreamReplica"),
             ("jetspark.client.jetstream.context", "JetStream"),

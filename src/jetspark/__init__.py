@@ -67,9 +67,9 @@ if TYPE_CHECKING:
     from jetspark.client.jetstream.objects.orphans import OrphansPurged
     from jetspark.client.jetstream.objects.reading import ObjectReader
     from jetspark.client.jetstream.objects.store import ObjectStore
-    from jetspark.client.jetstream.publish import AckFuture, Expect
-    from jetspark.client.jetstream.publish_atomic import AtomicBatch
-    from jetspark.client.jetstream.publish_fast import FastPublisher
+    from jetspark.client.jetstream.publishing.atomic import AtomicBatch
+    from jetspark.client.jetstream.publishing.fast import FastPublisher
+    from jetspark.client.jetstream.publishing.publisher import AckFuture, Expect
     from jetspark.client.jetstream.replica import StreamReplica
     from jetspark.client.jetstream.schema_registry import SchemaRegistry
     from jetspark.client.jetstream.stored import StreamMessage
@@ -354,12 +354,12 @@ _MODULES = {
     "jetspark.client.jetstream.objects.orphans": ("OrphansPurged",),
     "jetspark.client.jetstream.objects.reading": ("ObjectReader",),
     "jetspark.client.jetstream.objects.store": ("ObjectStore",),
-    "jetspark.client.jetstream.publish": (
+    "jetspark.client.jetstream.publishing.publisher": (
         "AckFuture",
         "Expect",
     ),
-    "jetspark.client.jetstream.publish_atomic": ("AtomicBatch",),
-    "jetspark.client.jetstream.publish_fast": ("FastPublisher",),
+    "jetspark.client.jetstream.publishing.atomic": ("AtomicBatch",),
+    "jetspark.client.jetstream.publishing.fast": ("FastPublisher",),
     "jetspark.client.jetstream.replica": ("StreamReplica",),
     "jetspark.client.jetstream.schema_registry": ("SchemaRegistry",),
     "jetspark.client.jetstream.stored": ("StreamMessage",),

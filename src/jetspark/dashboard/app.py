@@ -32,8 +32,8 @@ from jetspark.dashboard.monitoring import Monitoring
 from jetspark.dashboard.problems import Problem, problem_of
 from jetspark.dashboard.sampler import Sampler
 from jetspark.dashboard.survey import Survey
-from jetspark.server.monitor.password import Password
-from jetspark.server.monitor.sign_in import Sessions, SignIn
+from jetspark.server.monitor.web.password import Password
+from jetspark.server.monitor.web.sign_in import Sessions, SignIn
 from jetspark.version import VERSION
 
 log: logging.Logger = logging.getLogger("jetspark.dashboard")

@@ -15,7 +15,7 @@ from jetspark.dashboard.deployment import Deployment, Target
 from jetspark.dashboard.monitoring import MonitorAddress, Monitoring
 from jetspark.server.config.checks import all_users
 from jetspark.server.config.settings import Settings
-from jetspark.server.monitor.password import Password
+from jetspark.server.monitor.web.password import Password
 from jetspark.server.server import Server
 
 log: logging.Logger = logging.getLogger("jetspark.server")

@@ -10,8 +10,8 @@ from starlette.routing import Route
 
 from jetspark.dashboard.own_pages import read_body
 from jetspark.dashboard.problems import BadInput, Problem, problem_of
-from jetspark.server.monitor.password import Password, TooManyGuesses
-from jetspark.server.monitor.sign_in import Sessions
+from jetspark.server.monitor.web.password import Password, TooManyGuesses
+from jetspark.server.monitor.web.sign_in import Sessions
 
 BODY_MAX: Final = 8192
 # What the page needs; everything else of the dashboard requires the password.

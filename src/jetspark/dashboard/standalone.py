@@ -11,9 +11,9 @@ from jetspark.dashboard.app import Dashboard
 from jetspark.dashboard.deployment import Deployment, Target
 from jetspark.dashboard.monitoring import MonitorAddress, Monitoring, discover
 from jetspark.errors import ConnectionClosed
-from jetspark.server.monitor.hosts import HostCheck
-from jetspark.server.monitor.http import MonitorPort
-from jetspark.server.monitor.password import Password
+from jetspark.server.monitor.web.hosts import HostCheck
+from jetspark.server.monitor.web.http import MonitorPort
+from jetspark.server.monitor.web.password import Password
 
 LOOK_S = 5.0
 

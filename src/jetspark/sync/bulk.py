@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from jetspark.api.message import PubAck
 from jetspark.client.jetstream import counting
-from jetspark.client.jetstream import publish_columns as columns
 from jetspark.client.jetstream.counting import Counted
 from jetspark.client.jetstream.last_many import LastMany, parts_of
 from jetspark.client.jetstream.message_columns import MessageColumns
-from jetspark.client.jetstream.publish_columns import ColumnsAck
+from jetspark.client.jetstream.publishing import columns
+from jetspark.client.jetstream.publishing.columns import ColumnsAck
 from jetspark.sync.jetstream import JetStream, Stream
 
 __all__ = [

@@ -2,9 +2,9 @@
 """Streams, blocking: manage them, publish to them, read them.
 
 Made from jetspark.client.jetstream.context,
-jetspark.client.jetstream.publish,
-jetspark.client.jetstream.publish_atomic,
-jetspark.client.jetstream.publish_fast,
+jetspark.client.jetstream.publishing.atomic,
+jetspark.client.jetstream.publishing.fast,
+jetspark.client.jetstream.publishing.publisher,
 jetspark.client.jetstream.replica,
 jetspark.client.jetstream.streams.
 """
@@ -22,8 +22,6 @@ from jetspark.client.callback_pool import OrderedBy
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.backup import CHUNK_BYTES, BackupProgress, StreamBackup
 from jetspark.client.jetstream.context import JetStream as _JetStream
-from jetspark.client.jetstream.fast_answers import GapCallback, RefusalCallback
-from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
 from jetspark.client.jetstream.kv.config import KeyValueConfig, KeyValueOptions
 from jetspark.client.jetstream.kv.entry import BucketStatus
@@ -31,12 +29,14 @@ from jetspark.client.jetstream.local_copy import MEMORY_MAX
 from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig, ObjectStoreOptions
 from jetspark.client.jetstream.objects.info import ObjectStoreStatus
-from jetspark.client.jetstream.publish import AckFuture as _AckFuture
-from jetspark.client.jetstream.publish import Expect
-from jetspark.client.jetstream.publish_atomic import BATCH_MESSAGES_MAX
-from jetspark.client.jetstream.publish_atomic import AtomicBatch as _AtomicBatch
-from jetspark.client.jetstream.publish_fast import FLOW, MAX_OUTSTANDING_ACKS
-from jetspark.client.jetstream.publish_fast import FastPublisher as _FastPublisher
+from jetspark.client.jetstream.publishing.atomic import BATCH_MESSAGES_MAX
+from jetspark.client.jetstream.publishing.atomic import AtomicBatch as _AtomicBatch
+from jetspark.client.jetstream.publishing.fast import FLOW, MAX_OUTSTANDING_ACKS
+from jetspark.client.jetstream.publishing.fast import FastPublisher as _FastPublisher
+from jetspark.client.jetstream.publishing.fast_answers import GapCallback, RefusalCallback
+from jetspark.client.jetstream.publishing.fast_dialect import Gap
+from jetspark.client.jetstream.publishing.publisher import AckFuture as _AckFuture
+from jetspark.client.jetstream.publishing.publisher import Expect
 from jetspark.client.jetstream.replica import StreamReplica as _StreamReplica
 from jetspark.client.jetstream.scan import BATCH_BYTES, BATCH_SIZE, Copies
 from jetspark.client.jetstream.stored import StreamMessage

@@ -174,7 +174,7 @@ async def test_an_object_that_is_replaced_while_it_is_read_is_read_again(
             assert "open it again" in rest.__notes__[0]
         else:
             assert first + rest == LARGE[::-1]
-        # The old object if all of it was in flight when the put ended, else the new one.
+        # The old object if all of it was in flight, else the new one: no mixture.
         assert got in {data, LARGE[::-1]}
         assert await store.get("a") == b"new"
 

@@ -17,7 +17,7 @@ from jetspark.dashboard.app import Dashboard
 from jetspark.dashboard.deployment import Deployment, Target
 from jetspark.dashboard.monitoring import Monitoring
 from jetspark.server.config.problem import ConfigRefused
-from jetspark.server.monitor.password import Password
+from jetspark.server.monitor.web.password import Password
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 VALUES = {"stream": "ORDERS", "seq": "3", "consumer": "billing", "bucket": "settings"}

@@ -29,7 +29,7 @@ from nats.aio.client import Client
 from tests.support.monitor_fakes import Asked, ask, busy_view
 
 import jetspark
-from jetspark.server.monitor.app import create_app
+from jetspark.server.monitor.web.app import create_app
 
 NATS_SERVER: Final = shutil.which("nats-server", path=str(Path(sys.executable).parent))
 CONFIG: Final = "jetstream {{ store_dir: {}, sync_interval: always }}\n"

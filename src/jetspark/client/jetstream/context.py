@@ -36,8 +36,6 @@ from jetspark.client.jetstream.consumer.create import (
 from jetspark.client.jetstream.consumer.handle import Consumer
 from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.direct_get import StreamReader
-from jetspark.client.jetstream.fast_answers import GapCallback, RefusalCallback
-from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import WatchPlan
 from jetspark.client.jetstream.kv.bucket import KeyValue
@@ -75,18 +73,20 @@ from jetspark.client.jetstream.objects.info import ObjectStoreStatus
 from jetspark.client.jetstream.objects.manage import store_name_pages, store_pages, update_store
 from jetspark.client.jetstream.objects.source import stream_info
 from jetspark.client.jetstream.objects.store import ObjectStore
-from jetspark.client.jetstream.publish import (
+from jetspark.client.jetstream.publishing.atomic import BATCH_MESSAGES_MAX, AtomicBatch
+from jetspark.client.jetstream.publishing.fast import (
+    FLOW,
+    MAX_OUTSTANDING_ACKS,
+    FastPublisher,
+)
+from jetspark.client.jetstream.publishing.fast_answers import GapCallback, RefusalCallback
+from jetspark.client.jetstream.publishing.fast_dialect import Gap
+from jetspark.client.jetstream.publishing.publisher import (
     AckFuture,
     Expect,
     PublishWindow,
     publish_acked,
     publish_headers,
-)
-from jetspark.client.jetstream.publish_atomic import BATCH_MESSAGES_MAX, AtomicBatch
-from jetspark.client.jetstream.publish_fast import (
-    FLOW,
-    MAX_OUTSTANDING_ACKS,
-    FastPublisher,
 )
 from jetspark.client.jetstream.replica import StreamReplica
 from jetspark.client.jetstream.scan import check_filter, check_filters

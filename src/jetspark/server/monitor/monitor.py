@@ -4,9 +4,9 @@ import logging
 import ssl
 from typing import TYPE_CHECKING
 
-from jetspark.server.monitor.app import create_app
-from jetspark.server.monitor.http import MonitorPort
 from jetspark.server.monitor.status import ServerStatus
+from jetspark.server.monitor.web.app import create_app
+from jetspark.server.monitor.web.http import MonitorPort
 from jetspark.server.net.connection import Connection
 from jetspark.server.net.listening import shown_address
 from jetspark.server.start_errors import cannot_listen

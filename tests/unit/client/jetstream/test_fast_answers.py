@@ -4,9 +4,9 @@ from typing import Literal
 
 import pytest
 
-from jetspark.client.jetstream.fast_answers import FastAnswers
-from jetspark.client.jetstream.fast_dialect import HeaderDialect, ReplyDialect
-from jetspark.client.jetstream.fast_window import FastWindow
+from jetspark.client.jetstream.publishing.fast_answers import FastAnswers
+from jetspark.client.jetstream.publishing.fast_dialect import HeaderDialect, ReplyDialect
+from jetspark.client.jetstream.publishing.fast_window import FastWindow
 from jetspark.client.message import Message
 from jetspark.errors import BatchIncomplete, NoResponders, PayloadTooLarge
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jetspark.client.jetstream.fast_window import FastWindow
+from jetspark.client.jetstream.publishing.fast_window import FastWindow
 
 
 @pytest.mark.parametrize(("flow", "acks"), [(10, 1), (10, 2), (1, 3)])

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from jetspark.client.jetstream.publish import Expect, publish_headers, read_ack
+from jetspark.client.jetstream.publishing.publisher import Expect, publish_headers, read_ack
 from jetspark.errors import ApiError, NoResponders, ProtocolViolation, WrongLastSequence
 from jetspark.headers.block import decode_headers
 

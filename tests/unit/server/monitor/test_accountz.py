@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.monitor_fakes import START, FakeAccount, FakeView, ask, busy_view
 
 from jetspark.server.monitor.account_details import AccountDetails, MappingDestination, Share
-from jetspark.server.monitor.app import create_app
+from jetspark.server.monitor.web.app import create_app
 
 
 async def test_all_accounts_are_named() -> None:

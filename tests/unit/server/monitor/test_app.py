@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.support.monitor_fakes import FakeView, ask, busy_view
 
-from jetspark.server.monitor.app import create_app
 from jetspark.server.monitor.store_stats import StreamStore
+from jetspark.server.monitor.web.app import create_app
 
 PATHS = [
     "/varz", "/connz", "/subsz", "/subscriptionsz", "/routez", "/leafz", "/gatewayz", "/accountz",
@@ -200,7 +200,7 @@ async def test_a_store_that_is_off_says_so() -> None:
 def test_the_web_libraries_are_loaded_only_for_an_open_port() -> None:
     """Imported only when the port is on."""
     program = (
-        "import sys, jetspark.server.server, jetspark.server.monitor.metrics; "
+        "import sys, jetspark.server.server, jetspark.server.monitor.metrics.scrape; "
         "print([name for name in ('starlette', 'uvicorn', 'h11') if name in sys.modules])"
     )
 

@@ -19,9 +19,9 @@ from tests.support.monitor_fakes import (
     busy_view,
 )
 
-from jetspark.server.monitor.app import create_app
 from jetspark.server.monitor.connection_view import ConnectionDetails, PeerCertificate, TlsDetails
 from jetspark.server.monitor.traffic import Traffic
+from jetspark.server.monitor.web.app import create_app
 
 
 async def connz(view: FakeView, query: str = "") -> Any:

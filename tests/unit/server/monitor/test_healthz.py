@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.support.monitor_fakes import FakeView, ask, busy_view
 
-from jetspark.server.monitor.app import create_app
 from jetspark.server.monitor.status import LostStream, Readiness
+from jetspark.server.monitor.web.app import create_app
 
 
 def broken_view() -> FakeView:

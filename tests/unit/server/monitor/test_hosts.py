@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.support.monitor_fakes import FakeView
 
-from jetspark.server.monitor.app import create_app
+from jetspark.server.monitor.web.app import create_app
 
 LOOPBACK = ("127.0.0.1", 8222)
 ELSEWHERE = ("192.0.2.1", 8222)

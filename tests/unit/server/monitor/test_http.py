@@ -16,9 +16,9 @@ import pytest
 from tests.support.certificates import make_certificate
 from tests.support.monitor_fakes import FakeView, busy_view
 
-from jetspark.server.monitor import http
-from jetspark.server.monitor.app import create_app
-from jetspark.server.monitor.http import MonitorPort
+from jetspark.server.monitor.web import http
+from jetspark.server.monitor.web.app import create_app
+from jetspark.server.monitor.web.http import MonitorPort
 from jetspark.server.net import listening
 
 

@@ -16,7 +16,7 @@ from tests.support.monitor_fakes import (
 
 from jetspark.api.base import Timestamp
 from jetspark.api.stream import StreamSourceInfo
-from jetspark.server.monitor.app import create_app
+from jetspark.server.monitor.web.app import create_app
 
 
 async def jsz(view: FakeView, query: str = "") -> Any:

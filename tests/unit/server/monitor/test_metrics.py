@@ -17,12 +17,12 @@ from tests.support.monitor_fakes import (
 )
 
 from jetspark.api.stream import ExternalStream, StreamSourceInfo
-from jetspark.server.monitor.app import create_app
 from jetspark.server.monitor.connection_view import ConnectionDetails
-from jetspark.server.monitor.exposition import Exposition, format_labels, format_value
+from jetspark.server.monitor.metrics.exposition import Exposition, format_labels, format_value
 from jetspark.server.monitor.replica_state import CopiedStreamState, ReplicaState
 from jetspark.server.monitor.status import Readiness
 from jetspark.server.monitor.store_stats import CommitStats, StreamStore
+from jetspark.server.monitor.web.app import create_app
 from jetspark.store.commit_counts import BOUNDS_NS as COMMIT_BOUNDS_NS
 
 # What the two boards that come with the exporter ask for.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from starlette.datastructures import Headers
 
-from jetspark.server.monitor.password import GUESSES, PAUSE_S, Password, TooManyGuesses
-from jetspark.server.monitor.sign_in import SESSION_S, Sessions
+from jetspark.server.monitor.web.password import GUESSES, PAUSE_S, Password, TooManyGuesses
+from jetspark.server.monitor.web.sign_in import SESSION_S, Sessions
 
 HERE = ("192.0.2.1", 4000)
 THERE = ("192.0.2.2", 4000)

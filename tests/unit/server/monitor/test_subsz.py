@@ -15,8 +15,8 @@ from tests.support.monitor_fakes import (
 )
 
 from jetspark.server.monitor.account_details import SublistCounts
-from jetspark.server.monitor.app import create_app
 from jetspark.server.monitor.subsz import sublist_counts
+from jetspark.server.monitor.web.app import create_app
 from jetspark.subjects.sublist import Sublist
 
 

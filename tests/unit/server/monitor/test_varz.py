@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from tests.support.monitor_fakes import SECOND, SERVER_ECHO, START, FakeView, ask, busy_view
 
-from jetspark.server.monitor.app import create_app
 from jetspark.server.monitor.process import ProcessMeter
 from jetspark.server.monitor.settings_echo import WebsocketEcho
 from jetspark.server.monitor.status import Counters
 from jetspark.server.monitor.uptime import format_rtt, format_uptime
+from jetspark.server.monitor.web.app import create_app
 from jetspark.units import seconds
 
 

@@ -29,8 +29,13 @@ from jetspark.client.jetstream.kv.entry import (
 from jetspark.client.jetstream.kv.follow import BucketFollow, Follow
 from jetspark.client.jetstream.kv.newest import collect_newest
 from jetspark.client.jetstream.last_many import LastMany, check_last_many
-from jetspark.client.jetstream.publish import Expect, PublishWindow, publish_acked, publish_headers
-from jetspark.client.jetstream.publish_atomic import AtomicBatch
+from jetspark.client.jetstream.publishing.atomic import AtomicBatch
+from jetspark.client.jetstream.publishing.publisher import (
+    Expect,
+    PublishWindow,
+    publish_acked,
+    publish_headers,
+)
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.stored_pages import noted
 from jetspark.client.models.base import from_wire

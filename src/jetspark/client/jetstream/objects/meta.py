@@ -30,7 +30,7 @@ from jetspark.client.jetstream.objects.info import (
     encode_info,
     encode_name,
 )
-from jetspark.client.jetstream.publish import Expect, publish_acked, publish_headers
+from jetspark.client.jetstream.publishing.publisher import Expect, publish_acked, publish_headers
 from jetspark.client.timeouts import Timeout
 from jetspark.clock import SystemClock
 from jetspark.errors import (

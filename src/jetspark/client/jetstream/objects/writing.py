@@ -8,8 +8,8 @@ from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.objects.chunks import ObjectData, chunks_of
 from jetspark.client.jetstream.objects.info import Digest
 from jetspark.client.jetstream.objects.reading import Progress
-from jetspark.client.jetstream.publish import PendingAck, PublishWindow
-from jetspark.client.jetstream.publish_fast import FastPublisher
+from jetspark.client.jetstream.publishing.fast import FastPublisher
+from jetspark.client.jetstream.publishing.publisher import PendingAck, PublishWindow
 from jetspark.client.timeouts import Timeout
 from jetspark.errors import BatchNotEnabled
 

@@ -13,7 +13,7 @@ import msgspec
 from jetspark import sync
 from jetspark.client.jetstream.kv.config import stream_name
 from jetspark.client.jetstream.kv.entry import Operation, read_operation
-from jetspark.client.jetstream.publish import Expect
+from jetspark.client.jetstream.publishing.publisher import Expect
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.errors import (
     BucketNotFound,

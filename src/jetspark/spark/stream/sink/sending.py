@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from jetspark import sync
 from jetspark.api.base import Timestamp
 from jetspark.client.jetstream.message_columns import MessageColumns
-from jetspark.client.jetstream.publish_fast import FLOW
+from jetspark.client.jetstream.publishing.fast import FLOW
 from jetspark.errors import (
     BatchDuplicate,
     BatchIncomplete,

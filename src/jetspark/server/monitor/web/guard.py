@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from jetspark.server.monitor.password import Password, TooManyGuesses
+from jetspark.server.monitor.web.password import Password, TooManyGuesses
 
 _CHALLENGES: Final = (
     (b"www-authenticate", b'Bearer realm="jetspark"'),

@@ -1,12 +1,12 @@
 """``jetspark_remote_*``, ``jetspark_replica_*``: the servers that streams are copied from.
 
-The progress of single mirrors and sources has the exporter's names (`metrics_jetstream`).
+The progress of single mirrors and sources has the exporter's names (`metrics.jetstream`).
 """
 
 from typing import Final
 
-from jetspark.server.monitor.exposition import COUNTER, GAUGE, Exposition, format_labels
-from jetspark.server.monitor.metrics_options import Level, MetricsOptions
+from jetspark.server.monitor.metrics.exposition import COUNTER, GAUGE, Exposition, format_labels
+from jetspark.server.monitor.metrics.options import Level, MetricsOptions
 from jetspark.server.monitor.replica_state import ReplicaState
 from jetspark.server.monitor.status import ServerStatus
 

@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from jetspark.server.monitor.password import Password, TooManyGuesses
+from jetspark.server.monitor.web.password import Password, TooManyGuesses
 
 # A working day; after that a person signs in again.
 SESSION_S: Final = 12 * 3600.0

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import repeat
 
-from jetspark.client.jetstream.publish import publish_headers
+from jetspark.client.jetstream.publishing.publisher import publish_headers
 
 
 def row_block(headers: Sequence[bytes] | None, msg_ids: Sequence[str] | None, row: int) -> bytes:

@@ -4,8 +4,8 @@ from typing import Final
 
 from jetspark.server.monitor.connection_view import ConnectionView
 from jetspark.server.monitor.connz import GLOBAL_ACCOUNT, LIMIT_DEFAULT
-from jetspark.server.monitor.exposition import COUNTER, GAUGE, Exposition, format_labels
-from jetspark.server.monitor.metrics_options import MetricsOptions
+from jetspark.server.monitor.metrics.exposition import COUNTER, GAUGE, Exposition, format_labels
+from jetspark.server.monitor.metrics.options import MetricsOptions
 from jetspark.server.monitor.status import ServerStatus
 from jetspark.server.pacing import paced
 

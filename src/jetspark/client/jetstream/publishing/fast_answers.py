@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from jetspark.api.batch import BatchFlowAck, FlowAck, FlowError, FlowGap, decode_flow
 from jetspark.api.message import PubAck
-from jetspark.client.jetstream.fast_dialect import Gap
-from jetspark.client.jetstream.fast_window import FastWindow
-from jetspark.client.jetstream.publish import refusal
+from jetspark.client.jetstream.publishing.fast_dialect import Gap
+from jetspark.client.jetstream.publishing.fast_window import FastWindow
+from jetspark.client.jetstream.publishing.publisher import refusal
 from jetspark.client.message import Message
 from jetspark.client.unreadable import UNREADABLE
 from jetspark.errors import (

@@ -14,20 +14,21 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
-from jetspark.server.monitor import connz, healthz, jsz, metrics_options, storez, subsz
+from jetspark.server.monitor import connz, healthz, jsz, storez, subsz
 from jetspark.server.monitor.accountz import accountz, accstatz
-from jetspark.server.monitor.answer import Answers, not_found, refusal
 from jetspark.server.monitor.arguments import Arguments, BadArgument
-from jetspark.server.monitor.exposition import CONTENT_TYPE, Exposition
-from jetspark.server.monitor.guard import Guard
-from jetspark.server.monitor.hosts import HostCheck
-from jetspark.server.monitor.index import index
-from jetspark.server.monitor.metrics import metrics
+from jetspark.server.monitor.metrics import options as metrics_options
+from jetspark.server.monitor.metrics.exposition import CONTENT_TYPE, Exposition
+from jetspark.server.monitor.metrics.scrape import metrics
 from jetspark.server.monitor.process import ProcessMeter
-from jetspark.server.monitor.sign_in import SignIn
 from jetspark.server.monitor.status import ServerStatus
 from jetspark.server.monitor.topology import gatewayz, leafz, routez
 from jetspark.server.monitor.varz import varz
+from jetspark.server.monitor.web.answer import Answers, not_found, refusal
+from jetspark.server.monitor.web.guard import Guard
+from jetspark.server.monitor.web.hosts import HostCheck
+from jetspark.server.monitor.web.index import index
+from jetspark.server.monitor.web.sign_in import SignIn
 
 Endpoint = Callable[[Arguments], Awaitable[object]]
 

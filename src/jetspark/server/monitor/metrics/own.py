@@ -10,7 +10,7 @@ from typing import Final
 from jetspark.api.consumer import ConsumerInfo
 from jetspark.api.enums import PersistMode
 from jetspark.api.stream import StreamSourceInfo
-from jetspark.server.monitor.exposition import COUNTER, Exposition, format_labels
+from jetspark.server.monitor.metrics.exposition import COUNTER, Exposition, format_labels
 from jetspark.server.monitor.status import ServerStatus, StreamStatus
 from jetspark.server.monitor.store_stats import CommitStats
 

@@ -10,9 +10,13 @@ from jetspark.api.message import PubAck
 from jetspark.client.arguments import function, whole
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.fast_answers import FastAnswers, GapCallback, RefusalCallback
-from jetspark.client.jetstream.fast_columns import row_block, row_blocks
-from jetspark.client.jetstream.fast_dialect import (
+from jetspark.client.jetstream.publishing.fast_answers import (
+    FastAnswers,
+    GapCallback,
+    RefusalCallback,
+)
+from jetspark.client.jetstream.publishing.fast_columns import row_block, row_blocks
+from jetspark.client.jetstream.publishing.fast_dialect import (
     APPEND,
     EOB,
     PING,
@@ -21,8 +25,8 @@ from jetspark.client.jetstream.fast_dialect import (
     Gap,
     make_dialect,
 )
-from jetspark.client.jetstream.fast_window import FastWindow
-from jetspark.client.jetstream.publish import Expect, publish_headers
+from jetspark.client.jetstream.publishing.fast_window import FastWindow
+from jetspark.client.jetstream.publishing.publisher import Expect, publish_headers
 from jetspark.client.subscription import SubscriptionCore
 from jetspark.client.timeouts import TimeToLive
 from jetspark.errors import (

@@ -9,8 +9,8 @@ import msgspec
 from jetspark.api.message import PubAck
 from jetspark.client.jetstream.context import JetStream
 from jetspark.client.jetstream.message_columns import MessageColumns
-from jetspark.client.jetstream.publish import PendingAck, PublishWindow
-from jetspark.client.jetstream.publish_atomic import AtomicBatch
+from jetspark.client.jetstream.publishing.atomic import AtomicBatch
+from jetspark.client.jetstream.publishing.publisher import PendingAck, PublishWindow
 from jetspark.errors import Error, WrongLastSequence
 
 

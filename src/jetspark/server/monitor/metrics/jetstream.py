@@ -5,11 +5,11 @@ from typing import Final
 from jetspark.api.base import Timestamp
 from jetspark.api.consumer import ConsumerInfo
 from jetspark.api.stream import StreamSourceInfo
-from jetspark.server.monitor.exposition import Exposition, format_labels
 from jetspark.server.monitor.jetstream_usage import AccountUsage, account_usage
 from jetspark.server.monitor.jsz import limit_shown
-from jetspark.server.monitor.metrics_options import Level, MetricsOptions
-from jetspark.server.monitor.metrics_own import Labels, add_consumer, add_copy, add_stream
+from jetspark.server.monitor.metrics.exposition import Exposition, format_labels
+from jetspark.server.monitor.metrics.options import Level, MetricsOptions
+from jetspark.server.monitor.metrics.own import Labels, add_consumer, add_copy, add_stream
 from jetspark.server.monitor.status import AccountStatus, ServerStatus, StreamStatus
 from jetspark.server.pacing import paced
 

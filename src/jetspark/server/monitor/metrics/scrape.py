@@ -3,7 +3,7 @@
 Names, labels and types are those of prometheus-nats-exporter, which reads ``/varz`` and the others
 and flattens the answers; the same is done here with the same answers, so that a field has the same
 name in both. ``server_id`` is the server's own id. Our own metrics start with ``jetspark_``
-(`metrics_own`).
+(`metrics.own`).
 """
 
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ import msgspec
 
 from jetspark.api.base import encode
 from jetspark.server.monitor.accountz import AccountStat, accstatz
-from jetspark.server.monitor.exposition import Exposition, format_labels
 from jetspark.server.monitor.healthz import OK, HealthzOptions, healthz
-from jetspark.server.monitor.metrics_connections import add_connections
-from jetspark.server.monitor.metrics_copies import add_copies
-from jetspark.server.monitor.metrics_jetstream import add_jetstream
-from jetspark.server.monitor.metrics_options import MetricsOptions
-from jetspark.server.monitor.metrics_own import add_own
+from jetspark.server.monitor.metrics.connections import add_connections
+from jetspark.server.monitor.metrics.copies import add_copies
+from jetspark.server.monitor.metrics.exposition import Exposition, format_labels
+from jetspark.server.monitor.metrics.jetstream import add_jetstream
+from jetspark.server.monitor.metrics.options import MetricsOptions
+from jetspark.server.monitor.metrics.own import add_own
 from jetspark.server.monitor.process import ProcessUsage
 from jetspark.server.monitor.status import AccountStatus, ServerStatus
 from jetspark.server.monitor.subsz import SubszOptions, subsz
@@ -31,7 +31,7 @@ from jetspark.units import parse_rfc3339
 # Strings that become a series of value 1 with the string as a label; all others are omitted.
 _TEXTS: Final = frozenset({"server_id", "server_name", "version", "domain", "leader", "name"})
 _TIMES: Final = frozenset({"start", "config_load_time"})
-# The last has names of its own (`metrics_copies`).
+# The last has names of its own (`metrics.copies`).
 _SKIPPED: Final = frozenset({"leaf", "trusted_operators_claim", "jetspark_replica"})
 _NS_PER_MS: Final = 1_000_000
 

@@ -16,7 +16,7 @@ from jetspark.client.core import ClientCore
 from jetspark.client.frames import to_bytes
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.publish import Expect, publish_headers, read_ack
+from jetspark.client.jetstream.publishing.publisher import Expect, publish_headers, read_ack
 from jetspark.client.message import Message
 from jetspark.client.requests import SingleReply
 from jetspark.client.timeouts import Timeout, TimeToLive

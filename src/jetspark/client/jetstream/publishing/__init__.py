@@ -1,0 +1,1 @@
+"""Publishing to streams: single messages, atomic batches, fast ingest."""

@@ -1,0 +1,1 @@
+"""`/metrics` for Prometheus: the names of prometheus-nats-exporter, and our own."""

@@ -42,7 +42,7 @@ _DECIMAL_DIGITS: Final = 38
 
 def fastavro() -> Any:
     """Import the package, or raise an error that names what to install."""
-    with extra("avro", "Avro needs"):
+    with extra("avro", "Avro needs, with Spark on the driver and on the workers,"):
         import fastavro
         import fastavro.schema
         import fastavro.validation

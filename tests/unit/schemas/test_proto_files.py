@@ -1,5 +1,7 @@
 """What of .proto files is understood, and what is refused by name."""
 
+import json
+
 import pytest
 
 from jetspark.errors import InvalidSchema
@@ -72,3 +74,28 @@ def test_everything_that_has_columns_is_understood() -> None:
 def test_what_is_not_supported_is_refused_by_name(text: str, problem: str) -> None:
     with pytest.raises(InvalidSchema, match=problem):
         codec_of("protobuf", text)
+
+
+@pytest.mark.parametrize("format_name", ["protobuf", "avro"])
+def test_types_that_multiply_are_refused(format_name: str) -> None:
+    """Each of 40 types has two fields of the next one: 2^40 columns."""
+    if format_name == "protobuf":
+        text = HEAD + "".join(
+            f"message M{n} {{ M{n + 1} a = 1; M{n + 1} b = 2; }}" for n in range(40)
+        )
+        text += "message M40 { int32 a = 1; }"
+    else:
+        kind: object = {"type": "record", "name": "R40", "fields": [{"name": "a", "type": "int"}]}
+        for n in reversed(range(40)):
+            fields = [{"name": "a", "type": kind}, {"name": "b", "type": f"R{n + 1}"}]
+            kind = {"type": "record", "name": f"R{n}", "fields": fields}
+        text = json.dumps(kind)
+
+    with pytest.raises(InvalidSchema, match="more than 10,000 fields"):
+        codec_of(format_name, text)
+
+
+def test_comments_before_a_mistake_take_no_time() -> None:
+    """Failed before: 2^n ways to skip them were tried."""
+    with pytest.raises(InvalidSchema, match="unexpected character"):
+        codec_of("protobuf", "/" * 400 + "\n@")

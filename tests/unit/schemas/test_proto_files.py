@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from jetspark.errors import InvalidSchema
+from jetspark.errors import InvalidSchema, PayloadMismatch
 from jetspark.schemas.ddl import to_ddl
 from jetspark.schemas.formats import codec_of
 
@@ -99,3 +99,23 @@ def test_comments_before_a_mistake_take_no_time() -> None:
     """Failed before: 2^n ways to skip them were tried."""
     with pytest.raises(InvalidSchema, match="unexpected character"):
         codec_of("protobuf", "/" * 400 + "\n@")
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"\x00\x01", "number 0"),
+        (b"\x80\x80\x80\x80\x80\x01\x38", "number 4294967296"),
+        (b"\x53\x5c", "a group ends that has not begun"),
+        (b"\x12\x04\x0d\x00\x00\x00", "it is truncated"),
+        (b"\x12\x05\x0d\x00\x00\x00\x00", "at: .*another wire type"),
+        (b"\x0d\x00\x00\x00\x00", "a: .*wire type 5, expected 0"),
+    ],
+)
+def test_bytes_that_no_writer_makes_are_refused(data: bytes, problem: str) -> None:
+    text = HEAD + "message M { int32 a = 1; google.protobuf.Timestamp at = 2; }"
+    codec = codec_of("protobuf", text)
+
+    assert codec.decode(b"\x53\x08\x01\x54", codec) == {"a": 0, "at": None}  # an unknown group
+    with pytest.raises(PayloadMismatch, match=problem):
+        codec.decode(data, codec)

@@ -106,7 +106,7 @@ def test_comments_before_a_mistake_take_no_time() -> None:
     [
         (b"\x00\x01", "number 0"),
         (b"\x80\x80\x80\x80\x80\x01\x38", "number 4294967296"),
-        (b"\x53\x5c", "a group ends that has not begun"),
+        (b"\x53\x5c", "a group ends that was not started"),
         (b"\x12\x04\x0d\x00\x00\x00", "it is truncated"),
         (b"\x12\x05\x0d\x00\x00\x00\x00", "at: .*another wire type"),
         (b"\x0d\x00\x00\x00\x00", "a: .*wire type 5, expected 0"),

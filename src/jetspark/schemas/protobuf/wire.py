@@ -374,7 +374,7 @@ def _take(
             inner, kind, at = _tag(data, at, path)
             if kind == _GROUP_END:
                 if inner != number:
-                    raise _broken(path, "a group ends that has not begun")
+                    raise _broken(path, "a group ends that was not started")
                 return b"", at
             _, at = _take(data, at, kind, path, inner, depth + 1)
     else:

@@ -71,6 +71,7 @@ def test_a_client_imports_no_server_no_commands_and_no_http() -> None:
         "jetspark.headers",
         "jetspark.ids",
         "jetspark.protocol",
+        "jetspark.schemas",
         "jetspark.subjects",
         "jetspark.sync",
         "jetspark.units",

@@ -253,7 +253,7 @@ def test_avro_names_its_extra_where_spark_is_installed(monkeypatch: pytest.Monke
         jetspark.spark.decode_avro("data", "{}")
 
     assert str(caught.value) == in_full(
-        'Avro needs, on the driver and on the workers, the package fastavro: "avro"'
+        'Avro needs, with Spark on the driver and on the workers, the package fastavro: "avro"'
     )
 
 

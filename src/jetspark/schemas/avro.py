@@ -13,7 +13,7 @@ from typing import Any, Final
 from jetspark.errors import InvalidSchema, PayloadMismatch
 from jetspark.errors.extras import extra
 from jetspark.schemas.avro_compatibility import avro_problems
-from jetspark.schemas.types import Field, ListType, MapType, RecordType, Scalar, Type
+from jetspark.schemas.types import FIELDS_MAX, Field, ListType, MapType, RecordType, Scalar, Type
 from jetspark.schemas.values import Checker
 
 AvroSchema = str | Mapping[str, Any]
@@ -42,7 +42,7 @@ _DECIMAL_DIGITS: Final = 38
 
 def fastavro() -> Any:
     """Import the package, or raise an error that names what to install."""
-    with extra("avro", "Avro needs"):
+    with extra("avro", "Avro needs, with Spark on the driver and on the workers,"):
         import fastavro
         import fastavro.schema
         import fastavro.validation
@@ -84,6 +84,7 @@ class _Types:
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
         self._within: list[str] = []
+        self._count = 0
         self.problems: list[str] = []
 
     def of(self, given: Any, path: str) -> Type:
@@ -122,6 +123,11 @@ class _Types:
         fields = given.get("fields") or []
         if not fields:
             return self._refuse(path or given["name"], "a record without fields")
+        self._count += len(fields)
+        if self._count > FIELDS_MAX:
+            raise InvalidSchema(
+                f"the schema has more than {FIELDS_MAX:,} fields, nested ones counted at each use"
+            )
         self._within.append(given["name"])
         members = []
         for field in fields:

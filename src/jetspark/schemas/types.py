@@ -65,6 +65,8 @@ class RecordType(NamedTuple):
 
 Type = Union[Scalar, ListType, MapType, RecordType]  # noqa: UP007 - the names above are text
 
+# Of a schema whose types are declared once and used often, which could have 2^n columns.
+FIELDS_MAX = 10_000
 BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 SCALARS = frozenset(
     {

@@ -1,8 +1,10 @@
 """What of .proto files is understood, and what is refused by name."""
 
+import json
+
 import pytest
 
-from jetspark.errors import InvalidSchema
+from jetspark.errors import InvalidSchema, PayloadMismatch
 from jetspark.schemas.ddl import to_ddl
 from jetspark.schemas.formats import codec_of
 
@@ -72,3 +74,48 @@ def test_everything_that_has_columns_is_understood() -> None:
 def test_what_is_not_supported_is_refused_by_name(text: str, problem: str) -> None:
     with pytest.raises(InvalidSchema, match=problem):
         codec_of("protobuf", text)
+
+
+@pytest.mark.parametrize("format_name", ["protobuf", "avro"])
+def test_types_that_multiply_are_refused(format_name: str) -> None:
+    """Each of 40 types has two fields of the next one: 2^40 columns."""
+    if format_name == "protobuf":
+        text = HEAD + "".join(
+            f"message M{n} {{ M{n + 1} a = 1; M{n + 1} b = 2; }}" for n in range(40)
+        )
+        text += "message M40 { int32 a = 1; }"
+    else:
+        kind: object = {"type": "record", "name": "R40", "fields": [{"name": "a", "type": "int"}]}
+        for n in reversed(range(40)):
+            fields = [{"name": "a", "type": kind}, {"name": "b", "type": f"R{n + 1}"}]
+            kind = {"type": "record", "name": f"R{n}", "fields": fields}
+        text = json.dumps(kind)
+
+    with pytest.raises(InvalidSchema, match="more than 10,000 fields"):
+        codec_of(format_name, text)
+
+
+def test_comments_before_a_mistake_take_no_time() -> None:
+    """Failed before: 2^n ways to skip them were tried."""
+    with pytest.raises(InvalidSchema, match="unexpected character"):
+        codec_of("protobuf", "/" * 400 + "\n@")
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"\x00\x01", "number 0"),
+        (b"\x80\x80\x80\x80\x80\x01\x38", "number 4294967296"),
+        (b"\x53\x5c", "a group ends that was not started"),
+        (b"\x12\x04\x0d\x00\x00\x00", "it is truncated"),
+        (b"\x12\x05\x0d\x00\x00\x00\x00", "at: .*another wire type"),
+        (b"\x0d\x00\x00\x00\x00", "a: .*wire type 5, expected 0"),
+    ],
+)
+def test_bytes_that_no_writer_makes_are_refused(data: bytes, problem: str) -> None:
+    text = HEAD + "message M { int32 a = 1; google.protobuf.Timestamp at = 2; }"
+    codec = codec_of("protobuf", text)
+
+    assert codec.decode(b"\x53\x08\x01\x54", codec) == {"a": 0, "at": None}  # an unknown group
+    with pytest.raises(PayloadMismatch, match=problem):
+        codec.decode(data, codec)

@@ -18,9 +18,11 @@ from jetspark.schemas.protobuf.model import (
     ProtoField,
     ProtoMessage,
 )
+from jetspark.schemas.types import FIELDS_MAX
 
 _TOKEN: Final = re.compile(
-    r"(?:\s|//[^\n]*|/\*.*?\*/)*"
+    # Possessive: what was skipped is not tried again in other ways, of which there may be 2^n.
+    r"(?:\s++|//[^\n]*+|/\*.*?\*/)*+"
     r"(?:(?P<text>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')"
     r"|(?P<number>-?(?:0[xX][0-9a-fA-F]+|\d[\w.]*))"
     r"|(?P<word>\.?[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)"
@@ -373,6 +375,7 @@ class _Resolver:
     ) -> None:
         self._messages = messages
         self._enums = enums
+        self._fields = 0
 
     def message(self, name: str, path: str, within: tuple[str, ...]) -> ProtoMessage:
         """Return a message with the types of all its fields."""
@@ -383,6 +386,12 @@ class _Resolver:
             )
         if not raw.fields:
             raise InvalidSchema(f"the .proto file: message {name} has no fields")
+        # A message used twice within one that is used twice, and so on, has 2^n columns.
+        self._fields += len(raw.fields)
+        if self._fields > FIELDS_MAX:
+            raise InvalidSchema(
+                f"the .proto file has more than {FIELDS_MAX:,} fields, counted at each use"
+            )
         fields = [self._field(one, raw.name, path, (*within, name)) for one in raw.fields]
         return ProtoMessage(name, tuple(fields))
 

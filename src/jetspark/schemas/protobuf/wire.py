@@ -90,12 +90,9 @@ class MessageCodec:
         found: dict[int, Any] = {}
         at, end = 0, len(data)
         while at < end:
-            tag, at = _varint(data, at, path)
-            number, wire = tag >> 3, tag & 7
-            value, at = _take(data, at, wire, path)
+            number, wire, at = _tag(data, at, path)
+            value, at = _take(data, at, wire, path, number)
             field = self._fields.get(number)
-            if number == 0:
-                raise _broken(path, "a field has number 0")
             if field is not None:
                 for other in self._others.get(number, ()):
                     found.pop(other, None)
@@ -177,13 +174,12 @@ class _FieldCodec:
         key, value = self._key.default, None
         at, end = 0, len(data)
         while at < end:
-            tag, at = _varint(data, at, path)
-            one, at = _take(data, at, tag & 7, path)
-            number = tag >> 3
+            number, wire, at = _tag(data, at, path)
+            one, at = _take(data, at, wire, path, number)
             kind = {1: self._key, 2: self._kind}.get(number)
             if kind is None:
                 continue
-            if tag & 7 != kind.wire:
+            if wire != kind.wire:
                 raise _broken(path, "an entry of the map has another wire type")
             if number == 1:
                 key = self._key.decode(one, f"{path}.key")
@@ -305,11 +301,15 @@ def _decode_time(raw: bytes, path: str) -> dt.datetime:
     seconds = nanos = 0
     at, end = 0, len(raw)
     while at < end:
-        tag, at = _varint(raw, at, path)
-        one, at = _take(raw, at, tag & 7, path)
-        if tag == 8:
+        number, wire, at = _tag(raw, at, path)
+        one, at = _take(raw, at, wire, path, number)
+        if number > 2:
+            continue
+        if wire != _VARINT:
+            raise _broken(path, "a part of the Timestamp has another wire type")
+        if number == 1:
             seconds = one - (1 << 64) if one >= 1 << 63 else one
-        elif tag == 16:
+        else:
             nanos = one
     if not 0 <= nanos < 1_000_000_000:
         raise _broken(path, "the nanoseconds of the Timestamp are out of range")
@@ -348,7 +348,17 @@ def _varint(data: bytes, at: int, path: str) -> tuple[int, int]:
     )
 
 
-def _take(data: bytes, at: int, wire: int, path: str, depth: int = 0) -> tuple[Any, int]:
+def _tag(data: bytes, at: int, path: str) -> tuple[int, int, int]:
+    """Return the number and the wire type of a field, and the place after them."""
+    tag, at = _varint(data, at, path)
+    if not 8 <= tag < 1 << 32:
+        raise _broken(path, f"a field has number {tag >> 3}")
+    return tag >> 3, tag & 7, at
+
+
+def _take(
+    data: bytes, at: int, wire: int, path: str, number: int, depth: int = 0
+) -> tuple[Any, int]:
     """Return the value at a place, undecoded, and the place after it."""
     if wire == _VARINT:
         return _varint(data, at, path)
@@ -361,10 +371,12 @@ def _take(data: bytes, at: int, wire: int, path: str, depth: int = 0) -> tuple[A
     elif wire == _GROUP and depth < _GROUPS_MAX:
         # Unknown to proto3; skipped like any unknown field.
         while True:
-            tag, at = _varint(data, at, path)
-            if tag & 7 == _GROUP_END:
+            inner, kind, at = _tag(data, at, path)
+            if kind == _GROUP_END:
+                if inner != number:
+                    raise _broken(path, "a group ends that was not started")
                 return b"", at
-            _, at = _take(data, at, tag & 7, path, depth + 1)
+            _, at = _take(data, at, kind, path, inner, depth + 1)
     else:
         raise _broken(path, f"wire type {wire}")
     if at + size > len(data):
@@ -376,7 +388,7 @@ def _unpacked(data: bytes, wire: int, path: str) -> list[Any]:
     items: list[Any] = []
     at, end = 0, len(data)
     while at < end:
-        one, at = _take(data, at, wire, path)
+        one, at = _take(data, at, wire, path, 0)
         items.append(one)
     return items
 

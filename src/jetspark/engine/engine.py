@@ -739,7 +739,8 @@ class Engine:
             if stream.batches.timer.take_moved():
                 self._deadlines.note(stream)
             try:
-                self.consumers.save(stream)
+                if stream.consumers:
+                    self.consumers.save(stream)
                 group = stream.take_group(now)
             except Exception as error:  # noqa: BLE001 - one stream, not all
                 # What this stream staged cannot be written: it is refused, as after a disk error.
@@ -768,9 +769,11 @@ class Engine:
         if stream.dropped:
             stream.log.commit()  # closes the file that the group was written to
             return
+        # Once per stream and turn: what concerns few streams is not called for all others.
         held = stream.committed(outbox, now)
-        now = now or int(stream.log.timeline.engine_time(stream.log.index.last_time))
-        if self.transfers.committed(stream, outbox):
+        index = stream.log.index
+        now = now or int(stream.log.timeline.engine_time(index.last_time))
+        if stream in self.transfers.by_stream and self.transfers.committed(stream, outbox):
             return
         self.usage.note(stream)
         if self._changes:
@@ -779,11 +782,13 @@ class Engine:
         self._deadlines.note(stream)
         if held.messages:
             self.publish_own(held.messages, now, outbox)
-        self.direct.answer_held(stream, outbox)
-        self.purges.next_step(stream)
-        if stream.log.index.take_order_wanted():
-            self.operations.aside(stream.log.index.order_step)
-        if stream.log.index.take_sweep_wanted():
+        if self.direct.gate.by_stream:
+            self.direct.answer_held(stream, outbox)
+        if self.purges.by_stream:
+            self.purges.next_step(stream)
+        if index.take_order_wanted():
+            self.operations.aside(index.order_step)
+        if index.take_sweep_wanted():
             self.operations.aside(stream.log.sweep_step)
         if stream.followers or stream.copies:
             self.copies.committed(stream)

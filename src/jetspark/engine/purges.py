@@ -59,28 +59,28 @@ class Purges:
     """The long purges of an engine, at most one step of each in flight."""
 
     def __init__(self, mark_dirty: Callable[[Stream], None]) -> None:
-        self._by_stream: dict[Stream, list[LongPurge]] = {}
+        self.by_stream: dict[Stream, list[LongPurge]] = {}
         self._mark_dirty = mark_dirty
 
     def start(self, purge: LongPurge) -> None:
         """Start a purge; it waits for earlier ones of the same stream."""
-        waiting = self._by_stream.setdefault(purge.stream, [])
+        waiting = self.by_stream.setdefault(purge.stream, [])
         waiting.append(purge)
         if len(waiting) == 1:
             self.next_step(purge.stream)
 
     def next_step(self, stream: Stream) -> None:
         """Continue with the next step: what was staged is durable."""
-        waiting = self._by_stream.get(stream)
+        waiting = self.by_stream.get(stream)
         if waiting is None:
             return
         if waiting[0].step():
             waiting.pop(0)
         if not waiting:
-            del self._by_stream[stream]
+            del self.by_stream[stream]
         self._mark_dirty(stream)
 
     def end(self, stream: Stream) -> None:
         """End the purges of a stream: it was deleted, or its disk failed."""
-        for purge in self._by_stream.pop(stream, []):
+        for purge in self.by_stream.pop(stream, []):
             purge.give_up()

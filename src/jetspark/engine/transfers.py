@@ -33,7 +33,7 @@ class Transfers:
         self._ports = ports
         self._snapshots: dict[bytes, Snapshot] = {}
         self._restores: dict[bytes, Restore] = {}
-        self._by_stream: dict[Stream, Restore] = {}
+        self.by_stream: dict[Stream, Restore] = {}
 
     # Beginning ---------------------------------------------------------------------------------
 
@@ -55,7 +55,7 @@ class Transfers:
     def add_restore(self, restore: Restore) -> None:
         """Start a restore."""
         self._restores[restore.subject] = restore
-        self._by_stream[restore.stream] = restore
+        self.by_stream[restore.stream] = restore
         self._engine.routes_changed()
 
     # Messages ----------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class Transfers:
 
     def committed(self, stream: Stream, outbox: Outbox) -> bool:
         """Note that a group of a stream is durable; False if it is not of a restore."""
-        restore = self._by_stream.get(stream)
+        restore = self.by_stream.get(stream)
         if restore is None:
             return False
         log = stream.log
@@ -175,7 +175,7 @@ class Transfers:
 
     def failed(self, stream: Stream, outbox: Outbox) -> bool:
         """Note that a group of a stream could not be written; False if it is not of a restore."""
-        restore = self._by_stream.get(stream)
+        restore = self.by_stream.get(stream)
         if restore is None:
             return False
         restore.fail("the disk could not store it; free some space and restore again")
@@ -222,7 +222,7 @@ class Transfers:
 
     def _forget(self, restore: Restore) -> None:
         del self._restores[restore.subject]
-        del self._by_stream[restore.stream]
+        del self.by_stream[restore.stream]
         self._engine.routes_changed()
 
     # Time --------------------------------------------------------------------------------------

@@ -387,7 +387,7 @@ class Consumers:
                 if state.released:
                     self._interest.acknowledged(state)
         run_queue = self._services.run_queue
-        if not run_queue.unsaved or stream.log.access.read_only:
+        if stream not in run_queue.unsaved or stream.log.access.read_only:
             return
         for state in run_queue.take_unsaved(stream):
             consumer: Consumer = state.owner

@@ -23,7 +23,8 @@ class RunQueue:
         # Requests a turn of the loop.
         self.wake: Callable[[], None] = wake
         self.ready: list[ConsumerState] = []
-        self.unsaved: list[ConsumerState] = []
+        # By stream: each of very many streams takes its own.
+        self.unsaved: dict[object, list[ConsumerState]] = {}
         self.noted: list[Delivery] = []
         self.save_at: i64 = 0
         self.scratch: BytesWriter = BytesWriter()
@@ -50,7 +51,11 @@ class RunQueue:
         """Note that the state of a consumer changed."""
         if not state.unsaved and state.journalled:
             state.unsaved = True
-            self.unsaved.append(state)
+            others = self.unsaved.get(state.stream)
+            if others is None:
+                self.unsaved[state.stream] = [state]
+            else:
+                others.append(state)
             if self.save_at == 0:
                 self.save_at = now + JOURNAL_NS
                 self.wake()
@@ -58,17 +63,12 @@ class RunQueue:
     def take_unsaved(self, stream: object) -> list[ConsumerState]:
         """Return the consumers of a stream with unsaved state."""
         taken: list[ConsumerState] = []
-        left: list[ConsumerState] = []
-        for state in self.unsaved:
-            if not state.unsaved:
-                continue  # it was saved already, for an answer
-            if state.stream is stream:
+        for state in self.unsaved.pop(stream, []):
+            # Else it was saved already, for an answer.
+            if state.unsaved:
                 state.unsaved = False
                 taken.append(state)
-            else:
-                left.append(state)
-        self.unsaved = left
-        if not left:
+        if not self.unsaved:
             self.save_at = 0
         return taken
 
@@ -79,7 +79,7 @@ class RunQueue:
     def begin_saving(self) -> list[ConsumerState]:
         """Start writing the journal; return of which consumers."""
         self.save_at = 0
-        return self.unsaved
+        return [state for states in self.unsaved.values() for state in states]
 
     def take_ready(self) -> list[ConsumerState]:
         """Return the consumers that may have something to send; each is listed until its turn."""
@@ -103,12 +103,19 @@ class RunQueue:
 
     def forget_unsaved(self, state: ConsumerState) -> None:
         """Forget a deleted consumer."""
-        if state.unsaved:
-            state.unsaved = False
-            self.unsaved = [other for other in self.unsaved if other is not state]
+        # Also one that was saved for an answer: it is still listed.
+        if state.stream in self.unsaved:
+            self.forget_all_unsaved([state])
 
     def forget_all_unsaved(self, states: list[ConsumerState]) -> None:
         """Forget many deleted consumers."""
+        streams: dict[object, None] = {}
         for state in states:
             state.unsaved = False
-        self.unsaved = [state for state in self.unsaved if state.unsaved]
+            streams[state.stream] = None
+        for stream in streams:
+            left = [state for state in self.unsaved.get(stream, []) if state.unsaved]
+            if left:
+                self.unsaved[stream] = left
+            else:
+                self.unsaved.pop(stream, None)

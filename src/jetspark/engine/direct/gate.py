@@ -83,7 +83,7 @@ class Gate:
         self._held = held
         self._number = 0
         self._by_deadline: deque[HeldRead] = deque()
-        self._by_stream: dict[Stream, _Waiting] = {}
+        self.by_stream: dict[Stream, _Waiting] = {}
 
     def change_wait(self, wait_ns: int) -> None:
         """Change the timeout."""
@@ -105,13 +105,13 @@ class Gate:
         held = HeldRead(stream, request, reply, now + self.wait_ns, direct, requester)
         self._number += 1
         self._by_deadline.append(held)
-        waiting = self._by_stream.setdefault(stream, _Waiting())
+        waiting = self.by_stream.setdefault(stream, _Waiting())
         heappush(waiting.heap, (request.min_last_seq, self._number, held))
         return True
 
     def released(self, stream: Stream) -> list[HeldRead]:
         """Remove and return the reads that this stream's last sequence satisfies now."""
-        waiting = self._by_stream.get(stream)
+        waiting = self.by_stream.get(stream)
         if waiting is None:
             return []
         last = stream.log.index.last_seq
@@ -124,7 +124,7 @@ class Gate:
                 self._end(held)
                 ready.append(held)
         if not waiting.heap:
-            del self._by_stream[stream]
+            del self.by_stream[stream]
         return ready
 
     def expired(self, now: int) -> list[HeldRead]:
@@ -138,16 +138,16 @@ class Gate:
                 continue
             self._end(held)
             late.append(held)
-            waiting = self._by_stream[held.stream]
+            waiting = self.by_stream[held.stream]
             waiting.over += 1
             waiting.forget_over()
             if not waiting.heap:
-                del self._by_stream[held.stream]
+                del self.by_stream[held.stream]
         return late
 
     def dropped(self, stream: Stream) -> list[HeldRead]:
         """Remove and return the reads of a deleted stream."""
-        waiting = self._by_stream.pop(stream, _Waiting())
+        waiting = self.by_stream.pop(stream, _Waiting())
         left = [entry[2] for entry in waiting.heap if not entry[2].is_over]
         for held in left:
             self._end(held)

@@ -45,15 +45,15 @@ class DirectGets:
         # Reads whose receivers' buffers are full.
         self.stalled: list[Run] = []
         self._reader = DirectReader()
-        self._gate = Gate(min_last_seq_wait_ns, held)
+        self.gate: Gate = Gate(min_last_seq_wait_ns, held)
 
     def change_wait(self, min_last_seq_wait_ns: int) -> None:
         """Change the timeout of held reads."""
-        self._gate.change_wait(min_last_seq_wait_ns)
+        self.gate.change_wait(min_last_seq_wait_ns)
 
     def next_deadline(self) -> int | None:
         """Return when ``refuse_expired`` has something to do."""
-        return self._gate.next_deadline()
+        return self.gate.next_deadline()
 
     def get(
         self,
@@ -79,7 +79,7 @@ class DirectGets:
             outbox.reply_status(reply, request)
         elif request.min_last_seq <= stream.log.index.last_seq:
             self._read(stream, request, reply, outbox)
-        elif not self._gate.hold(stream, request, reply, now, direct=True, requester=requester):
+        elif not self.gate.hold(stream, request, reply, now, direct=True, requester=requester):
             stale_refusal(stream, request, reply, outbox, direct=True)
 
     def message_get(
@@ -94,7 +94,7 @@ class DirectGets:
         """Answer STREAM.MSG.GET; None if it has to wait for its stream."""
         if request.min_last_seq <= stream.log.index.last_seq:
             return message_get.answer(stream, request)
-        if not self._gate.hold(stream, request, reply, now, direct=False, requester=requester):
+        if not self.gate.hold(stream, request, reply, now, direct=False, requester=requester):
             stale_refusal(stream, request, reply, outbox, direct=False)
         return None
 
@@ -186,7 +186,7 @@ class DirectGets:
 
     def answer_held(self, stream: Stream, outbox: Outbox) -> None:
         """Answer the reads that waited for what a stream has now."""
-        for held in self._gate.released(stream):
+        for held in self.gate.released(stream):
             if held.direct:
                 self._read(stream, held.request, held.reply, outbox)
             else:
@@ -194,12 +194,12 @@ class DirectGets:
 
     def refuse_expired(self, now: int, outbox: Outbox) -> None:
         """Refuse the reads whose timeout is over."""
-        for held in self._gate.expired(now):
+        for held in self.gate.expired(now):
             stale_refusal(held.stream, held.request, held.reply, outbox, direct=held.direct)
 
     def refuse_dropped(self, stream: Stream, outbox: Outbox) -> None:
         """Answer the reads that wait for a deleted stream, as if they arrived now."""
-        for held in self._gate.dropped(stream):
+        for held in self.gate.dropped(stream):
             if held.direct:
                 outbox.reply_status(held.reply, status_block(NO_RESPONDERS, b""))
             else:

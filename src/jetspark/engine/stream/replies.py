@@ -42,6 +42,17 @@ class GroupReplies:
         # The patterns of purges; consumers are notified when they are durable.
         self.purges: list[bytes] = []
 
+    def has_only_acks(self) -> bool:
+        """Return whether nothing but acknowledgements of messages is held."""
+        return not (
+            self.entries
+            or self.answers
+            or self.messages
+            or self.batches
+            or self.acks
+            or self.purges
+        )
+
 
 class Replies:
     """The replies of one stream."""
@@ -163,13 +174,24 @@ class Replies:
 
     def group_taken(self) -> None:
         """Note that the open group is in flight."""
+        # Without a group in flight nothing is held for it: eight lists are used again.
+        empty = self.in_flight
         self.in_flight = self.open
-        self.open = GroupReplies()
+        self.open = empty
         self.in_flight_seq = self.log.staged.seq
 
     def committed(self, outbox: Outbox) -> GroupReplies:
         """Send the replies of the group in flight, which is durable; return the rest of it."""
         held = self.in_flight
+        if held.has_only_acks():
+            # Most groups: with many streams per turn a new object for each costs more than its
+            # acknowledgements.
+            replies, sequences = held.replies, held.sequences
+            if replies:
+                held.replies = []
+                held.sequences = []
+                outbox.acknowledge(self.ack_head, replies, sequences)
+            return held
         self.in_flight = GroupReplies()
         if held.replies:
             outbox.acknowledge(self.ack_head, held.replies, held.sequences)

@@ -12,6 +12,8 @@ are written again, from the journal, before a sync proves anything.
 import threading
 from typing import TYPE_CHECKING
 
+from jetspark.store.journal.format import name_in_frame
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -45,8 +47,7 @@ class JournaledSegment:
         self._name = name
         self.stream_id = stream_id
         self.place = place
-        self.first_seq: int = place[0]
-        self.first_position: int = place[1]
+        self.name_in_frame: bytes = name_in_frame(stream_id, place[0], place[1])
         self.generation = generation
         # Up to which frame its groups are on disk in the segment itself.
         self.synced_frame: int = 0

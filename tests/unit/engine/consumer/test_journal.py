@@ -291,7 +291,36 @@ def test_a_deleted_stream_is_not_kept_for_the_journal_of_its_consumers(world: Wo
     world.pull(b"1", key=b"T.d")
     world.pass_time(SECOND)
 
-    assert world.engine.consumer_services.run_queue.unsaved == []
+    assert world.engine.consumer_services.run_queue.unsaved == {}
+
+
+def test_each_stream_writes_the_journal_of_its_own_consumers(world: World) -> None:
+    streams = [world.stream(name) for name in ("S", "T")]
+    for stream in streams:
+        world.publish(stream, b"s.a")
+        world.consumer(stream)
+        world.pull(b"1", key=stream.config.name.encode() + b".c")
+    run_queue = world.engine.consumer_services.run_queue
+
+    world.publish(streams[0], b"s.a")
+    left = list(run_queue.unsaved)
+    due = run_queue.save_at
+    world.pass_time(50 * MS)
+
+    assert (left, due > 0) == ([streams[1]], True)
+    assert (run_queue.unsaved, run_queue.save_at) == ({}, 0)
+
+
+def test_a_consumer_that_was_saved_and_deleted_is_not_kept(world: World) -> None:
+    stream = world.stream()
+    consumer = world.consumer(stream)
+    world.publish(stream, b"s.a")
+    world.pull(b"1")
+
+    world.engine.consumers.settle(stream, consumer)
+    world.engine.consumer_services.run_queue.forget_unsaved(consumer.state)
+
+    assert world.engine.consumer_services.run_queue.unsaved == {}
 
 
 def test_a_consumer_counts_nothing_that_left_before_it_came(world: World) -> None:

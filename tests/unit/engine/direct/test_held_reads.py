@@ -85,7 +85,7 @@ def test_reads_that_are_over_leave_nothing(streams: tuple[Stream, Stream]) -> No
         assert gate.hold(a, wanting(10**6 + n), b"r", n * WAIT, direct=True)
         assert len(gate.expired((n + 1) * WAIT)) == 1
 
-    assert gate._by_stream == {}
+    assert gate.by_stream == {}
     assert not gate._by_deadline
 
 

@@ -29,6 +29,8 @@ SWITCH_INTERVAL_S: Final = 0.0005
 # A pass over the newest objects must be short: with 100,000 of them, most of them garbage, it took
 # 200 ms. Full passes are as rare as with that.
 GC_THRESHOLD: Final = (10_000, 20, 1000)
+# A pass over this many new objects takes about ten milliseconds.
+MANY_OBJECTS: Final = 50_000
 
 log: logging.Logger = logging.getLogger("jetspark.server")
 
@@ -158,10 +160,17 @@ class Reloads:
     async def run(self) -> None:
         """Read the configuration and apply what can change; all of it or nothing."""
         async with self._running:
+            gc.disable()
             try:
                 problems = await self._reload()
             except RuntimeError as error:  # a thread cannot be started
                 problems = [in_words(error)]
+            finally:
+                if gc.get_count()[0] > MANY_OBJECTS:
+                    # Thousands of accounts stay permanently, like those of the start: a pass over
+                    # them would stop all clients for tens of milliseconds.
+                    gc.freeze()
+                gc.enable()
         for problem in problems:
             log.error("Failed to reload server configuration: %s", problem)
 

@@ -170,7 +170,7 @@ class Pipelines:
         return -1
 
     def wait(self, run: "subprocess.Popen[bytes]", reached: Callable[[], bool], what: str) -> None:
-        """Wait until something is true while a run is under way."""
+        """Wait until something is true while a run is in progress."""
         deadline = time.monotonic() + PATIENCE_S
         while not reached():
             assert run.poll() is None, f"{what}: the run has ended: {self.said()[-3000:]}"

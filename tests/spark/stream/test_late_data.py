@@ -34,7 +34,7 @@ def _totals(spark: SparkSession, rows: DataFrame, folder: Path) -> dict[str, int
     return {row.minute[-8:-3]: row["count"] for row in found.collect()}
 
 
-def test_a_stream_that_is_behind_loses_no_rows_if_it_has_a_watermark_of_its_own(
+def test_a_stream_that_lags_loses_no_rows_if_it_has_a_watermark_of_its_own(
     spark: SparkSession, streams: "Streams", tmp_path: Path
 ) -> None:
     slow, fast = "LATE_SLOW", "LATE_FAST"

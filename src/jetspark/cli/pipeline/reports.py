@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 # Progress comes several times a second, which is more than a page shows.
 EVERY_S: Final = 2.0
-# A flow without messages makes no progress: its report is renewed, so that a run that was killed can
-# be told from one that waits. The dashboard calls a flow silent after three of these.
+# A flow without messages makes no progress: its report is renewed, so that a run that was killed
+# differs from one that waits. The dashboard calls a flow silent after three of these.
 BEAT_S: Final = 10.0
 # A server that is away must not hold up the flows for longer.
 _TIMEOUT_S: Final = 1.0

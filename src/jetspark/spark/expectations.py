@@ -84,7 +84,8 @@ def expect(
 
 def _check_rules(rules: "Mapping[str, Column | str]") -> None:
     form = 'expected names and conditions, {"has_id": "id > 0"}'
-    if not isinstance(rules, Mapping) or not rules:
+    given: object = rules
+    if not isinstance(given, Mapping) or not given:
         raise ValueError(f"expect: rules is {rules!r}: {form}")
     folded = Counter(rule.lower() for rule in rules)
     for rule, test in rules.items():

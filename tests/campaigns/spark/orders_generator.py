@@ -264,7 +264,8 @@ class Generator:
         if dice.random() < 0.2:
             # Now and then nothing at all.
             options["startingOffsets"] = str(dice.randrange(1, beyond // 2 + 2))
-        elif dice.random() < 0.1:
+        elif dice.random() < 0.1 and "endingTimestamp" not in options:
+            # A start after the end is refused.
             options["startingTimestamp"] = self._time(stream)
         columns: tuple[str, ...] = ()
         if dice.random() < 0.25:
@@ -610,7 +611,6 @@ class Generator:
                     not_matched=dice.choice(("insert", "insert", "ignore")),
                 )
             )
-            self._last[bucket] += 4
             return
         if pick < 0.33:
             self._steps.append(Tables(prefix=dice.choice(("", "t_", "My-"))))

@@ -111,10 +111,11 @@ class Helpers:
         for row in _routed(step, copy).collect():
             ttl = row.ttl if step.ttl else None
             due[row.stream, row.subject, row.data.encode(), ttl] += 1
+        app = f"{step.app}-{time.time_ns()}"
         for _ in range(2):
             writer = _routed(step, ours).write.format("jetstream").mode("append")
             writer = writer.options(servers=self._world.url, streams=f"{TARGET},{OTHER}")
-            writer.options(txnAppId=step.app, txnVersion="1").save()
+            writer.options(txnAppId=app, txnVersion="1").save()
         got: Counter[Any] = Counter()
         for target in (TARGET, OTHER):
             for one in self._world.absorb(target):
@@ -151,14 +152,17 @@ class Helpers:
     def tables(self, step: Tables) -> list[Result]:
         """Count every view that was registered."""
         world = self._world
+        for target in (TARGET, OTHER):
+            world.absorb(target)
         made = register_tables(
             self._spark, servers=world.url, like="*[oO][rR][dD]*", prefix=step.prefix
         )
         names = [*STREAMS, TARGET, OTHER, TIMED, f"obj_{STORE}", f"kv_{MERGED}"]
         names += [f"kv_{bucket}" for bucket in BUCKETS]
-        results: list[Result] = [
-            ("register_tables", sorted(made), sorted(step.prefix + name for name in names))
-        ]
+        # Other programs may use the same server.
+        due_names = sorted(step.prefix + name for name in names)
+        found_names = sorted(name for name in made if name in due_names)
+        results: list[Result] = [("register_tables", found_names, due_names)]
         due = {name: len(world.logs[name].stored) for name in (*STREAMS, TARGET, OTHER)}
         due |= {f"kv_{bucket}": len(world.values(bucket)) for bucket in BUCKETS}
         due[f"obj_{STORE}"] = len(world.objects)
@@ -205,8 +209,7 @@ class Watched:
             ours = [one for one in reports if one["runId"] == str(query.runId)]
             if any(one["event"] == "terminated" for one in ours):
                 break
-        self._publisher.close()
-        self._received.unsubscribe()
+        self.close()
         rows = sum(one["rows"] for one in ours if one["event"] == "progress")
         if rows != wanted or ours[0]["event"] != "started" or ours[-1]["event"] != "terminated":
             return f"published progress has {rows} rows instead of {wanted}: {ours}"
@@ -214,6 +217,11 @@ class Watched:
         if query.recentProgress and not all("micro-batch" in one for one in shown):
             return f"progress_view shows {shown}"
         return ""
+
+    def close(self) -> None:
+        """Stop publishing and receiving."""
+        self._publisher.close()
+        self._received.unsubscribe()
 
     def _more(self) -> list[bytes]:
         from jetspark.errors import Error

@@ -546,6 +546,9 @@ class Player:
                 frame = self._frames.get(step.frame)
                 if frame is None or self._expect(frame) or self._world_refuses(frame):
                     return
+                sources = {self._relations[name].load.source for name in frame.relations}
+                if isinstance(step, Route) and sources & {TARGET, OTHER}:
+                    return
                 try:
                     results = helpers.over_frame(step, frame.ours, frame.copy())
                 except Wrong:
@@ -713,9 +716,22 @@ class Player:
     def _start(self, query: Query, frame: DataFrame) -> None:
         """Run a query to the end of what is available."""
         step = query.step
-        watched: Any = None
-        if step.watched:
-            watched = Watched(self._spark, self._world, query.step.flow)
+        if not step.watched:
+            self._run_to_end(query, frame)
+            return
+        watched = Watched(self._spark, self._world, step.flow)
+        try:
+            running = self._run_to_end(query, frame)
+        except BaseException:
+            watched.close()
+            raise
+        problem = watched.problem(running)
+        self._counts.comparisons += 1
+        if problem:
+            raise Wrong(f"{problem}: {step}")
+
+    def _run_to_end(self, query: Query, frame: DataFrame) -> Any:
+        step = query.step
         base = self._folder / f"{step.flow}-{id(query)}"
         writer = frame.writeStream.option("checkpointLocation", str(base / "checkpoint"))
         complete = step.ending == "count"
@@ -748,11 +764,7 @@ class Player:
         if not ended:
             running.stop()
             raise Wrong(f"streaming query did not end in {FLOW_S} s: {step}")
-        if watched is not None:
-            problem = watched.problem(running)
-            self._counts.comparisons += 1
-            if problem:
-                raise Wrong(f"{problem}: {step}")
+        return running
 
     def _result(self, query: Query, frame: DataFrame) -> "Counter[Any]":
         step, spark = query.step, self._spark

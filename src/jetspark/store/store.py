@@ -549,8 +549,12 @@ class FileStore:
         if not self._is_ours(found):
             raise WrongStoreFormat(
                 f"{path} contains {found[:40]!r}, expected {PLAIN_MARK[:17]!r} or "
-                f"{JOURNAL_MARK[:17]!r}: not a jetspark store, or one of another version"
+                f"{JOURNAL_MARK[:17]!r}: not a jetspark store, or one of another version. Choose "
+                "another folder with store_dir=; if you are sure that it is a jetspark store, "
+                "remove this file"
             )
+        if len(found) > len(PLAIN_MARK):
+            self._files.truncate(self._lock, len(PLAIN_MARK))
         # If it was the mark of a store with a journal, the journal exists.
         self._write_mark(JOURNAL_MARK if self._files.list_folder(journal) else PLAIN_MARK)
 
@@ -579,8 +583,24 @@ class FileStore:
         # record their format in their own metadata.
         names = self._files.list_folder(self._folder)
         known = {"STORE", RESERVE, JOURNAL}
-        ours = all(name in known or name.startswith("acct-") for name in names)
-        return ours and len(found) <= len(PLAIN_MARK)
+        if not all(name in known or name.startswith("acct-") for name in names):
+            return False
+        if len(found) <= len(PLAIN_MARK):
+            return True
+        # Another file under its name. A later version may write a longer mark.
+        return not found.startswith(PLAIN_MARK[:15]) and self._has_segments(names)
+
+    def _has_segments(self, names: list[str]) -> bool:
+        """Return whether a folder of an account has a stream of ours."""
+        files = self._files
+        accounts = [self._folder / name for name in names if name.startswith("acct-")]
+        streams = (account / name for account in accounts for name in files.list_folder(account))
+        return any(
+            file.endswith(".seg")
+            for stream in streams
+            if stream.name.startswith("stream-")
+            for file in files.list_folder(stream)
+        )
 
     def _account_folder(self, account: str) -> Path:
         return self._folder / f"acct-{hashlib.sha256(account.encode()).hexdigest()[:16]}"

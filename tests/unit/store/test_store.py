@@ -147,6 +147,27 @@ def test_no_flipped_bit_of_the_mark_costs_the_store(bench: "Bench") -> None:
         assert image.read_file(ROOT / "STORE") == PLAIN_MARK
 
 
+@pytest.mark.parametrize("found", [b"\xa5" * 5000, b"x" * 41], ids=["reserve", "text"])
+def test_another_file_in_place_of_the_mark_costs_no_stream(bench: "Bench", found: bytes) -> None:
+    bench.log.close()
+    bench.store.close()
+    bench.disk.put(ROOT / "STORE", found)
+
+    assert started(bench.disk) == ["S"]
+    assert bench.disk.read_file(ROOT / "STORE") == PLAIN_MARK
+
+
+def test_a_longer_mark_of_a_later_version_is_refused(bench: "Bench") -> None:
+    bench.log.close()
+    bench.store.close()
+    found = b"jetspark-store 3\ncheck 0123456789abcdef\nmore: 1\n"
+    bench.disk.put(ROOT / "STORE", found)
+
+    with pytest.raises(WrongStoreFormat, match="if you are sure that it is a jetspark store"):
+        started(bench.disk)
+    assert bench.disk.read_file(ROOT / "STORE") == found
+
+
 @pytest.mark.parametrize(
     "found",
     [b"jetspark-store 3\n", b"jetspark-store 3\ncheck 0123456789abcdef\n", b"x" * 41],

@@ -233,6 +233,26 @@ def naks_with_delay(s: Session) -> None:
     s.info()
 
 
+def delayed_while_queued(s: Session) -> None:
+    """A message that waits for redelivery and is then delayed comes after the others."""
+    s.make()
+    s.consumer(**EXPLICIT)
+    s.put(*"abcd")
+    got = s.fetch(3)
+    s.ack(got[0], b"-NAK")
+    s.ack(got[1], b"-NAK")
+    s.ack(got[0], b'-NAK {"delay":100000000}')
+    s.ack(got[2], b"-NAK")
+    time.sleep(0.4)
+    again = s.fetch(4)
+    s.info()
+    for n in (0, 1, 2):
+        s.ack(again[n], b"-NAK")
+    s.ack(again[0], b"+WPI")  # it stays where it is
+    s.fetch(3)
+    s.info()
+
+
 def next_with_ack(s: Session) -> None:
     s.make()
     s.consumer(**EXPLICIT)
@@ -356,6 +376,7 @@ SCRIPTS = (
     ack_none,
     naks_in_order,
     naks_with_delay,
+    delayed_while_queued,
     next_with_ack,
     ack_wait,
     max_deliver,

@@ -97,7 +97,8 @@ def _presented(scope: Scope) -> str:
 
 
 def _cookie(scope: Scope, secret: str) -> str:
-    # Without a path it is valid for the folder of the request, also if a proxy maps paths. Lax: a link in a chat opens the page without another password.
+    # Without a path it is valid for the folder of the request, also if a proxy maps paths. Lax: a
+    # link in a chat opens the page without another password.
     secure = "; Secure" if scope.get("scheme") == "https" else ""
     return f"{_name(scope)}={secret}; HttpOnly; SameSite=Lax{secure}"
 

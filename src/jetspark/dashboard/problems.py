@@ -19,6 +19,11 @@ from jetspark.errors import (
 )
 
 _CLIENT_ERRORS: Final = range(400, 500)
+# What servers of a cluster answer while too few of them are up.
+_NO_LEADER: Final = frozenset({10008, 10009})
+_NO_LEADER_HINT: Final = (
+    "Too few servers of the cluster are up, or they choose a leader: a majority is needed."
+)
 _HINTS: Final[dict[type[BaseException], str]] = {
     JetStreamNotEnabled: (
         "JetStream is off for this account: start the server with -js, or choose another account."
@@ -94,6 +99,9 @@ def problem_of(error: BaseException) -> Problem | None:
             return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), hint, title)
         case NoResponders() | ConnectionClosed():
             return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), hint)
+        case ApiError() if error.err_code in _NO_LEADER:
+            title = "The cluster has no leader"
+            return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), _NO_LEADER_HINT, title)
         case ApiError():
             status = error.code if error.code in _CLIENT_ERRORS else HTTPStatus.BAD_GATEWAY
             return Problem(status, str(error), hint)

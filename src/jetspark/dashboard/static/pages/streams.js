@@ -73,6 +73,7 @@ export async function stream(context) {
   const facts = h("div", { class: "stats" }, statsOf(config, state));
   const bar = tabs("Stream", [["messages", "Messages", streamHref(name)], ["subjects", "Subjects", streamHref(name, "subjects")],
     ["consumers", `Consumers (${count(state.consumer_count)})`, streamHref(name, "consumers")], ["config", "Configuration", streamHref(name, "config")]], tab);
+  const noLeader = found.info.cluster?.name && !found.info.cluster.leader && h("p", { class: "notice bad", role: "alert" }, h("b", {}, "The stream has no leader: "), "too few of its replicas are up. Nothing is stored or delivered, and numbers may be old.");
   const place = h("div", {});
   const show = { messages, subjects, consumers, config: configuration }[tab];
   if (!show) throw new Error(`there is no page ${tab} of a stream`);
@@ -89,7 +90,7 @@ export async function stream(context) {
   }, 3000);
   context.onClose(() => clearInterval(timer));
   onFresh = show(context, place, name, found.info);
-  return [head, facts, bar, place];
+  return [head, noLeader, facts, bar, place];
 }
 
 function statsOf(config, state) {

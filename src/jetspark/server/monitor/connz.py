@@ -15,10 +15,10 @@ from jetspark.server.monitor.connection_view import (
     ConnectionView,
     PeerCertificate,
 )
-from jetspark.server.pacing import paced
 from jetspark.server.monitor.status import ServerStatus
 from jetspark.server.monitor.subscriptions import SubscriptionDetail, detail_of
 from jetspark.server.monitor.uptime import format_rtt, format_uptime
+from jetspark.server.pacing import paced
 
 LIMIT_DEFAULT: Final = 1024
 GLOBAL_ACCOUNT: Final = "$G"

@@ -12,8 +12,8 @@ import msgspec
 
 from jetspark.api.base import ApiStruct
 from jetspark.server.monitor.arguments import Arguments, quote
-from jetspark.server.pacing import paced
 from jetspark.server.monitor.status import AccountStatus, JetStreamStatus, Readiness, ServerStatus
+from jetspark.server.pacing import paced
 from jetspark.store.log.timeline import AHEAD_MAX_NS
 from jetspark.units import format_duration
 

@@ -7,9 +7,9 @@ from jetspark.server.monitor.jetstream_models import (
     JetStreamLimits,
     JetStreamStats,
 )
-from jetspark.server.pacing import paced
 from jetspark.server.monitor.settings_echo import JetStreamEcho, LimitsEcho
 from jetspark.server.monitor.status import AccountStatus, JetStreamStatus
+from jetspark.server.pacing import paced
 
 
 class AccountUsage:

@@ -25,13 +25,13 @@ from jetspark.server.monitor.jetstream_usage import (
     limits_of,
     server_stats,
 )
-from jetspark.server.pacing import paced
 from jetspark.server.monitor.status import (
     AccountStatus,
     JetStreamStatus,
     ServerStatus,
     StreamStatus,
 )
+from jetspark.server.pacing import paced
 
 LIMIT_DEFAULT: Final = 1024
 # A limit of -1 is shown as in nats-server: as unsigned 64 bits.

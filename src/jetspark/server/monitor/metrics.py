@@ -20,12 +20,12 @@ from jetspark.server.monitor.metrics_copies import add_copies
 from jetspark.server.monitor.metrics_jetstream import add_jetstream
 from jetspark.server.monitor.metrics_options import MetricsOptions
 from jetspark.server.monitor.metrics_own import add_own
-from jetspark.server.pacing import paced
 from jetspark.server.monitor.process import ProcessUsage
 from jetspark.server.monitor.status import AccountStatus, ServerStatus
 from jetspark.server.monitor.subsz import SubszOptions, subsz
 from jetspark.server.monitor.topology import leafz, routez
 from jetspark.server.monitor.varz import varz
+from jetspark.server.pacing import paced
 from jetspark.units import parse_rfc3339
 
 # Strings that become a series of value 1 with the string as a label; all others are omitted.

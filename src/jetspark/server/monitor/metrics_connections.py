@@ -6,8 +6,8 @@ from jetspark.server.monitor.connection_view import ConnectionView
 from jetspark.server.monitor.connz import GLOBAL_ACCOUNT, LIMIT_DEFAULT
 from jetspark.server.monitor.exposition import COUNTER, GAUGE, Exposition, format_labels
 from jetspark.server.monitor.metrics_options import MetricsOptions
-from jetspark.server.pacing import paced
 from jetspark.server.monitor.status import ServerStatus
+from jetspark.server.pacing import paced
 
 _NS_PER_MS: Final = 1_000_000
 _NS_PER_US: Final = 1_000

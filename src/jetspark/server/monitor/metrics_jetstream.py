@@ -10,8 +10,8 @@ from jetspark.server.monitor.jetstream_usage import AccountUsage, account_usage
 from jetspark.server.monitor.jsz import limit_shown
 from jetspark.server.monitor.metrics_options import Level, MetricsOptions
 from jetspark.server.monitor.metrics_own import Labels, add_consumer, add_copy, add_stream
-from jetspark.server.pacing import paced
 from jetspark.server.monitor.status import AccountStatus, ServerStatus, StreamStatus
+from jetspark.server.pacing import paced
 
 _SECOND_NS: Final = 1_000_000_000
 

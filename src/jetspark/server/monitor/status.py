@@ -30,12 +30,12 @@ from jetspark.server.monitor.account_details import AccountDetails, SublistCount
 from jetspark.server.monitor.closed import ClosedConnection, ClosedConnections
 from jetspark.server.monitor.connection_view import ConnectionDetails, ConnectionView, TlsDetails
 from jetspark.server.monitor.echo import account_details, jetstream_echo, server_echo
-from jetspark.server.pacing import Views
 from jetspark.server.monitor.replica_state import ReplicaState
 from jetspark.server.monitor.settings_echo import JetStreamEcho, ServerEcho
 from jetspark.server.monitor.store_stats import BatchStats, CommitStats, StreamStore
 from jetspark.server.monitor.traffic import TrafficView
 from jetspark.server.net.connection import Connection
+from jetspark.server.pacing import Views
 from jetspark.server.routing.receiver import Subscription
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.version import COMPILED, NATS_VERSION, VERSION

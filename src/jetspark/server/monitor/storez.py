@@ -9,9 +9,9 @@ import msgspec
 
 from jetspark.api.base import ApiStruct, Timestamp, shown
 from jetspark.server.monitor.arguments import Arguments
-from jetspark.server.pacing import paced
 from jetspark.server.monitor.status import ServerStatus, StreamStatus
 from jetspark.server.monitor.store_stats import CommitStats
+from jetspark.server.pacing import paced
 
 # The batches in flight that an answer lists; it counts all of them.
 BATCHES_MAX: Final = 200

@@ -8,9 +8,9 @@ import msgspec
 from jetspark.api.base import ApiStruct, Timestamp, shown
 from jetspark.server.monitor.account_details import SublistCounts
 from jetspark.server.monitor.arguments import Arguments, BadArgument
-from jetspark.server.pacing import ITEMS_PER_TURN, paced
 from jetspark.server.monitor.status import ServerStatus
 from jetspark.server.monitor.subscriptions import SubscriptionDetail, detail_of
+from jetspark.server.pacing import ITEMS_PER_TURN, paced
 from jetspark.subjects.match import matches
 from jetspark.subjects.tokens import is_valid_literal
 

@@ -506,7 +506,7 @@ def account_lines(names: range, password: str) -> str:
         f" permissions {{ publish: ['$JS.API.>', 'b.{n}'], subscribe: '>' }} }}] }}"
         for n in names
     )
-    return "jetstream {}\naccounts {\n%s\n}\n" % "\n".join(lines)
+    return "\n".join(["jetstream {}", "accounts {", *lines, "}\n"])
 
 
 def test_a_reload_of_very_many_accounts_and_connections_is_applied_in_steps(

@@ -125,7 +125,7 @@ class ConnectionLimits:
 
 
 class Recount:
-    """Counts connections anew, the oldest first: those that exceed a limit are the newest."""
+    """Counts connections again, the oldest first: those that exceed a limit are the newest."""
 
     def __init__(self, limits: ConnectionLimits, directory: Directory) -> None:
         self._limits = limits

@@ -130,18 +130,3 @@ def test_times_without_a_zone_are_the_sessions(spark: SparkSession, streams: "St
     finally:
         spark.conf.set(setting, before)
         register(spark)
-
-
-def test_real_time_mode_is_refused_by_spark(
-    spark: SparkSession, streams: "Streams", tmp_path: Path
-) -> None:
-    """If a later Spark allows it, the docs are wrong: then this test says so."""
-    streams.fill("REALTIME", 1)
-    source = spark.readStream.format("jetstream").options(servers=streams.url, stream="REALTIME")
-    writer = source.load().writeStream.format("console").outputMode("update")
-    writer = writer.option("checkpointLocation", str(tmp_path / "c"))
-
-    with pytest.raises(PySparkException) as refused:
-        writer.trigger(realTime="5 minutes").start().awaitTermination(120)
-
-    assert "STREAMING_REAL_TIME_MODE" in str(refused.value)

@@ -360,7 +360,7 @@ def spark_kills(deadline: float, seed: int) -> str:
 
 def spark_lives(deadline: float, seed: int) -> str:
     """Random lives of streaming reads on both servers, compared with the streams. No JVM."""
-    results = []
+    results: list[str] = []
     for kind in ("jetspark", "nats-server"):
         left = max(0.0, deadline - time.monotonic()) / (2 - len(results))
         with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:

@@ -47,6 +47,7 @@ from tests.campaigns.spark.connect import (  # noqa: E402
 from tests.campaigns.spark.demo import run_demo  # noqa: E402
 from tests.campaigns.spark.kills import LIKE  # noqa: E402
 from tests.campaigns.spark.kills import campaign as run_spark_kills  # noqa: E402
+from tests.campaigns.spark.lives import campaign as run_spark_lives  # noqa: E402
 from tests.campaigns.spark.oldest import campaign as run_spark_oldest  # noqa: E402
 from tests.campaigns.spark.oldest import oldest_python  # noqa: E402
 from tests.campaigns.spark.pipelines import campaign as run_spark_pipelines  # noqa: E402
@@ -64,6 +65,7 @@ from tests.campaigns.store.shared import run_damaged, run_shared  # noqa: E402
 from tests.campaigns.turns import campaign as run_turns  # noqa: E402
 from tests.campaigns.wire_scripts import play_scripts  # noqa: E402
 from tests.support.served import Served  # noqa: E402
+from tests.support.servers import ServerProcess  # noqa: E402
 from tests.support.store.sample import KINDS  # noqa: E402
 
 from jetspark import sync  # noqa: E402
@@ -356,6 +358,21 @@ def spark_kills(deadline: float, seed: int) -> str:
         )
 
 
+def spark_lives(deadline: float, seed: int) -> str:
+    """Random lives of streaming reads on both servers, compared with the streams. No JVM."""
+    results: list[str] = []
+    for kind in ("jetspark", "nats-server"):
+        left = max(0.0, deadline - time.monotonic()) / (2 - len(results))
+        with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+            server = ServerProcess(kind, Path(folder, "store"), "-js")
+            try:
+                done = run_spark_lives(server.url, seed=seed, deadline=time.monotonic() + left)
+            finally:
+                server.kill()
+        results.append(f"{kind}: {done}")
+    return "; ".join(results)
+
+
 def spark_kills_like(_deadline: float, seed: int) -> str:
     """The same on a standalone cluster: tasks that run twice at once, executors that come and go.
 
@@ -507,6 +524,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     through_replica,
     spark_kills,
     spark_kills_like,
+    spark_lives,
     spark_batch_kills,
     spark_replays,
     spark_oldest,

@@ -31,7 +31,7 @@ from jetspark import StreamConfig, sync
 from jetspark.errors import Error
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-PATIENCE_S: Final = 240.0
+PATIENCE_S: Final = 600.0
 SPEC: Final = """
 name: everything
 storage: {storage}

@@ -91,6 +91,8 @@ def test_a_bucket_created_again_is_read_again(url: str, jetstream: sync.JetStrea
 
     with pytest.raises(LookupFailed, match="bucket 'AGAIN' does not exist"):
         _values(lookup, "key")
+    with pytest.raises(LookupFailed, match="'AGAIN' are int64: a key is a string, so cast"):
+        lookup.look_up(pa.array([1]))
 
 
 def test_values_may_be_as_old_as_max_staleness_and_no_older(

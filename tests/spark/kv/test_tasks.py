@@ -24,6 +24,7 @@ from jetspark.spark.stream.sink.plan import WriteRefused
 from jetspark.spark.stream.sink.rows import RowRefused
 from jetspark.spark.stream.streaming_reader import JetStreamStreamReader
 from jetspark.spark.stream.view import PlanningFailed
+from jetspark.units import format_rfc3339
 
 if TYPE_CHECKING:
     from tests.spark.conftest import FakeTask
@@ -105,6 +106,9 @@ def test_a_snapshot_can_be_of_the_past(url: str, jetstream: sync.JetStream) -> N
     by_time = _read(url, "PAST", timestampAsOf=f"{stamp}.{moment % 10**9:09d}Z")
 
     assert by_revision == by_time == [("a", b"1", 1, "PUT"), ("b", b"2", 2, "PUT")]
+    before = bucket.get("a", revision=1).time_ns - 1_000
+    for moment_before in ("2001-01-01T00:00:00Z", format_rfc3339(before)):
+        assert _read(url, "PAST", timestampAsOf=moment_before) == [], "it had no keys then"
 
 
 def test_a_value_that_was_deleted_is_reported_or_replaced(

@@ -85,7 +85,7 @@ def test_rules_without_a_usable_name_are_refused(spark: SparkSession) -> None:
     rows = spark.range(1)
 
     for rules, said in (
-        ({}, "no rules"),
+        ({}, "rules is {}: expected names and conditions"),
         ({"a b": "true"}, "'a b'"),
         ({"Rows": "true"}, "'Rows'"),
     ):

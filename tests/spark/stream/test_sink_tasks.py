@@ -353,6 +353,8 @@ def test_rows_with_a_schedule_are_published_when_it_is_due(
     for pattern, target, text in (
         ("@every 5m", None, "schedule_target is NULL"),
         ("@every 5m\r\nNats-Rollup: all", "PLANNED.x", "schedule is .*expected a time"),
+        ("tomorrow", "PLANNED.x", "schedule is 'tomorrow': expected a time"),
+        ("@every 1ms", "PLANNED.x", "schedule is '@every 1ms': expected a time"),
         ("@every 5m", "PLANNED.*", "without wildcards"),
     ):
         wrong = StructType([*WITH_IDS.fields, *schema.fields[3:5]])

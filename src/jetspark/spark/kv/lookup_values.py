@@ -91,6 +91,11 @@ class BucketLookup:
 
     def look_up(self, keys: pa.Array) -> pa.Array:
         """Return a struct for each key; NULL where the bucket has no value."""
+        if not (pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type)):
+            raise LookupFailed(
+                f"kv_lookup: the keys of bucket {self._plan.bucket!r} are {keys.type}: a key is a "
+                "string, so cast the column"
+            )
         wanted: list[str | None] = keys.to_pylist()
         distinct = {key for key in wanted if key is not None}
         # A key that cannot exist has no value; one with a wildcard would match others.

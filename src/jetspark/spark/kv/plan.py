@@ -253,7 +253,8 @@ class SnapshotPlanner:
                 "point in time cannot be read reliably: set "
                 'option("consistency", "best-effort")'
             )
-        return max(wanted, 1)
+        # 0: the time is before the first value, when the bucket had none.
+        return max(wanted, 0)
 
 
 def bucket_loss(bucket: str, oldest: StreamMessage, revision: int, history: int) -> DataLoss:

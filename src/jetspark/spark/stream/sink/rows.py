@@ -23,6 +23,9 @@ from jetspark.spark.stream.options import FORMAT_NAME
 from jetspark.subjects.tokens import is_valid_literal
 from jetspark.units import format_rfc3339, parse_duration
 
+_SECOND: Final = 1_000_000_000
+# A cron expression starts with seconds.
+_CRON_FIELDS: Final = 6
 _WHOLE: Final = ("tinyint", "smallint", "int", "bigint")
 # The columns, and the allowed types of each.
 SINK_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -308,11 +311,25 @@ def _ttl_text(value: float | str, name: str) -> str:
     return f"{value}s"
 
 
+def _may_be_schedule(pattern: str) -> bool:
+    """Whether a text has the form of a schedule: the error of a server does not show it."""
+    word, _, rest = pattern.partition(" ")
+    if not pattern.isprintable() or not word:
+        return False
+    if word != "@every":
+        return word.startswith("@") or len(pattern.split()) == _CRON_FIELDS
+    try:
+        return parse_duration(rest) >= _SECOND
+    except ValueError:
+        return False
+
+
 def _schedule_line(pattern: str, target: str | None, lifetime: float | str | None) -> bytes:
-    """Return the header lines of a scheduled row; the server checks the pattern itself."""
-    if not pattern.isprintable() or not pattern.strip():
+    """Return the header lines of a scheduled row; the server checks times and cron fields."""
+    if not _may_be_schedule(pattern):
         raise RowRefused(
-            f"schedule is {shortened(pattern)}: expected a time, '@every 5m' or a cron expression"
+            f"schedule is {shortened(pattern)}: expected a time, '@at 2026-12-24T18:00:00Z', "
+            "'@every 5m' (1 s or more), '@daily' or a cron expression of 6 fields"
         )
     if target is None or not is_valid_literal(target.encode()):
         raise RowRefused(

@@ -109,6 +109,9 @@ def opened(browser: Browser) -> Iterator[Open]:
         page.set_default_timeout(10_000)
         ignored: list[str] = []
         watch(page, ignored if may_fail else problems)
+        if may_fail:
+            # Requests may fail; scripts may not.
+            page.on("pageerror", lambda error: problems.append(str(error)))
         page.goto(url)
         page.wait_for_selector("main h1, main .state-title")
         return page

@@ -77,9 +77,12 @@ class Orders:
         """Close the connection to the server."""
         self._world.close()
 
-    def sequence(self, seed: int, *, length: int = LENGTH, flows: float = 0.06) -> None:
+    def sequence(
+        self, seed: int, *, length: int = LENGTH, flows: float = 0.06, functions: bool = False
+    ) -> None:
         """Make a sequence and play it; raises ``OrdersFailed`` with a short form of it."""
-        self.play(Generator(seed, length=length, flows=flows).make(), seed=seed)
+        made = Generator(seed, length=length, flows=flows, functions=functions)
+        self.play(made.make(), seed=seed)
 
     def play(self, steps: Sequence[AnyStep], *, seed: int = 0) -> None:
         """Play steps; raises ``OrdersFailed`` when a result is wrong."""
@@ -187,7 +190,7 @@ def campaign(
         try:
             number = 0
             while number == 0 or time.monotonic() < deadline:
-                orders.sequence(seed + number)
+                orders.sequence(seed + number, functions=True)
                 number += 1
                 if report is not None:
                     report(f"seed {seed + number - 1}: {orders.counts}")

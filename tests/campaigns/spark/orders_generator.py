@@ -88,7 +88,14 @@ class Generator:
     the same objects are used most often.
     """
 
-    def __init__(self, seed: int, *, length: int, flows: float = 0.06) -> None:
+    def __init__(
+        self, seed: int, *, length: int, flows: float = 0.06, functions: bool = False
+    ) -> None:
+        """``functions``: also calls of ``jetspark.spark``, queries over several streams and so on.
+
+        The short form of the tests does without.
+        """
+        self._functions = functions
         self._dice = random.Random(seed)
         self._narrow = seed % 2 == 0
         self._length = length
@@ -155,8 +162,10 @@ class Generator:
             self._derive()
         elif pick < 0.68:
             self._act()
-        elif pick < 0.76:
+        elif pick < 0.76 and self._functions:
             self._use()
+        elif pick < 0.76:
+            self._act()
         elif pick < 0.81:
             self._persist()
         elif pick < 0.84:
@@ -292,10 +301,10 @@ class Generator:
         if dice.random() < 0.4:
             starts = {name: dice.randrange(1, self._last[name] // 2 + 2) for name in names}
             options["startingOffsets"] = json.dumps(starts)
-        elif dice.random() < 0.4:
+        elif self._functions and dice.random() < 0.4:
             times = {name: self._time(name) for name in names}
             options["startingOffsetsByTimestamp"] = json.dumps(times)
-        if dice.random() < 0.1 and "startingOffsetsByTimestamp" not in options:
+        if self._functions and dice.random() < 0.1 and "startingOffsetsByTimestamp" not in options:
             times = {name: self._time(name) for name in names}
             options["endingOffsetsByTimestamp"] = json.dumps(times)
         elif dice.random() < 0.3:
@@ -309,7 +318,7 @@ class Generator:
             source=",".join(names),
             options=options,
             sql=dice.random() < 0.2,
-            pattern=dice.random() < 0.3,
+            pattern=self._functions and dice.random() < 0.3,
         )
 
     def _stream_options(self, stream: str) -> dict[str, str]:
@@ -708,14 +717,14 @@ class Generator:
             return
         name = self._name("flow")
         kv = dice.random() < 0.25
-        several = not kv and dice.random() < 0.35
+        several = self._functions and not kv and dice.random() < 0.35
         source = dice.choice(tuple(BUCKETS) if kv else STREAMS)
         options = {"startingOffsets": "earliest"}
         if kv:
             columns = {"key": "string", "value": "binary", "revision": "long"}
             if dice.random() < 0.3:
                 options["keys"] = dice.choice(("c.*", "a"))
-            if dice.random() < 0.5:
+            if self._functions and dice.random() < 0.5:
                 options["includePrevious"] = "true"
                 columns["previous_value"] = "binary"
         elif several:
@@ -742,14 +751,16 @@ class Generator:
                 options["startingTimestamp"] = self._time(source)
         if dice.random() < 0.6:
             options |= self._limits("nats_kv" if kv else "jetstream")
-        if not kv and dice.random() < 0.25:
+        if self._functions and not kv and dice.random() < 0.25:
             options["progressConsumer"] = name
         operations: list[Operation] = []
         if dice.random() < 0.6:
             operations.append(self._where(columns))
         flow = self._finish(name, "nats_kv" if kv else "jetstream", source, options, operations)
         flow = msgspec.structs.replace(
-            flow, pattern=several and dice.random() < 0.4, watched=dice.random() < 0.25
+            flow,
+            pattern=several and dice.random() < 0.4,
+            watched=self._functions and dice.random() < 0.25,
         )
         self._steps.append(flow)
         if not flow.static:
@@ -761,9 +772,9 @@ class Generator:
         limits: dict[str, str] = {}
         if dice.random() < 0.6:
             limits["maxOffsetsPerTrigger"] = str(dice.choice((15, 20, 500, 1000)))
-        if dice.random() < 0.4:
+        if self._functions and dice.random() < 0.4:
             limits["maxBytesPerTrigger"] = str(dice.choice((300, 2000, 10**6)))
-        if dice.random() < 0.3 and kind == "jetstream":
+        if self._functions and dice.random() < 0.3 and kind == "jetstream":
             limits["minOffsetsPerTrigger"] = str(dice.choice((2, 10, 15)))
             limits["maxTriggerDelay"] = dice.choice(("100ms", "1h"))
         return limits
@@ -780,14 +791,15 @@ class Generator:
         dice = self._dice
         number, text = ("revision", "key") if kind == "nats_kv" else ("seq", "subject")
         pick = dice.random()
-        ending, sink, static = "append", dice.choice(("parquet", "foreach", "once")), ""
+        files = ("parquet", "foreach", *(("once",) if self._functions else ()))
+        ending, sink, static = "append", dice.choice(files), ""
         keys: tuple[str, ...] = ()
         frozen = [one for one, known in self._frames.items() if "long" in known.columns.values()]
         if pick < 0.15:
             ending, keys = "distinct", (text,)
         elif pick < 0.3:
             ending, keys, sink = "count", (text,), dice.choice(("memory", "foreach"))
-        elif pick < 0.4 and "," not in source:
+        elif pick < 0.4 and self._functions and "," not in source:
             # Of several streams, the order of their rows is not defined.
             sink = "merge"
             operations.append(
@@ -811,7 +823,7 @@ class Generator:
         elif pick < 0.8:
             ending = "twice"
             operations.append(Operation(kind="union", text=(number, text), keys=(number, text)))
-        elif pick < 0.88:
+        elif pick < 0.88 and self._functions:
             sink = "routed"
             stream = f"IF({number} % 2 = 0, '{TARGET}', '{OTHER}')"
             operations.append(

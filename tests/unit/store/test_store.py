@@ -17,8 +17,9 @@ from tests.support.store.model import ROOT, messages
 from jetspark.errors.storage import StoreLocked, StoreReadOnly, WrongStoreFormat
 from jetspark.store.files import OsFiles
 from jetspark.store.format.manifest import Identity
+from jetspark.store.journal.journal import ASIDE
 from jetspark.store.recovery.replay import Recovery
-from jetspark.store.store import PLAIN_MARK, FileStore
+from jetspark.store.store import JOURNAL_MARK, PLAIN_MARK, FileStore
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench
@@ -66,6 +67,26 @@ def test_a_file_of_an_absurd_length_costs_no_stream_and_little_memory(tmp_path: 
         store.close()
 
     assert (folder / "manifest.a").stat().st_size < 1_000_000
+
+
+@pytest.mark.parametrize("name", ["0000000000000001.jnl", "kept-0000000000001001.jnl"])
+def test_a_folder_in_place_of_a_journal_file_costs_no_stream(tmp_path: Path, name: str) -> None:
+    store = FileStore(OsFiles(), tmp_path)
+    store.open(ignore)
+    store.create(identity("S")).close()
+    store.close()
+    place = tmp_path / "journal" / name
+    (place / "of somebody else").mkdir(parents=True)
+    (tmp_path / "STORE").write_bytes(JOURNAL_MARK)
+
+    for notes in ([f"{place} is a folder, not a file of the journal"], []):
+        store = FileStore(OsFiles(), tmp_path)
+        logs = store.open(ignore)
+        assert [log.identity.name for log in logs] == ["S"]
+        assert store.journal_notes == notes
+        logs[0].close()
+        store.close()
+    assert place.with_name(f"{name}{ASIDE}").joinpath("of somebody else").is_dir()
 
 
 # Claiming ---------------------------------------------------------------------------------------

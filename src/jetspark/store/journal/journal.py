@@ -427,7 +427,12 @@ class Journal:
             path = self._folder / name
             if not name.endswith(SUFFIX):
                 continue
-            data, unread = self._read_whole(path)
+            try:
+                data, unread = self._read_whole(path)
+            except IsADirectoryError:
+                view.folders.add(name)
+                view.notes.append(f"{path} is a folder, not a file of the journal")
+                continue
             head = decode_head(data)
             if unread:
                 unreadable.add(name)
@@ -497,7 +502,8 @@ class Journal:
         # In the order of frames: what is left after a crash in between has no gaps.
         for name in (*others, *view.files):
             path = self._folder / name
-            if view.notes and name.endswith(SUFFIX) and not name.startswith(KEPT):
+            aside = view.notes and name.endswith(SUFFIX) and not name.startswith(KEPT)
+            if aside or name in view.folders:
                 self._files.rename(path, path.with_name(name + ASIDE))
             elif name.endswith((SUFFIX, TEMPORARY)):
                 self._files.remove(path)

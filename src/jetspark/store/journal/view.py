@@ -84,6 +84,8 @@ class JournalView:
         self.streams: dict[int, StreamGroups] = {}
         # The files, in the order of their frames.
         self.files: list[str] = []
+        # Folders with the name of a file, which something else has made.
+        self.folders: set[str] = set()
         # Sentences about damage of the journal itself.
         self.notes: list[str] = []
 

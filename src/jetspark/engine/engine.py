@@ -739,8 +739,7 @@ class Engine:
             if stream.batches.timer.take_moved():
                 self._deadlines.note(stream)
             try:
-                if stream.consumers:
-                    self.consumers.save(stream)
+                self.consumers.save(stream)
                 group = stream.take_group(now)
             except Exception as error:  # noqa: BLE001 - one stream, not all
                 # What this stream staged cannot be written: it is refused, as after a disk error.

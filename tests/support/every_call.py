@@ -85,6 +85,7 @@ class EveryCall:
         await self._add_consumers()
         await self._add_buckets()
         await self._add_stores()
+        await self._add_schemas()
         return self
 
     async def __aexit__(self, *_error: object) -> None:
@@ -402,6 +403,9 @@ class EveryCall:
             "ObjectStore.get_file": lambda t: store.get_file(
                 "a", self.folder / self.new(), timeout=t
             ),
+            "ObjectStore.get_folder": lambda t: store.get_folder(
+                self.folder / self.new(), timeout=t
+            ),
             "ObjectStore.info": lambda t: store.info("a", timeout=t),
             "ObjectStore.link": lambda t: store.link("link", info, timeout=t),
             "ObjectStore.link_bucket": lambda t: store.link_bucket("all", name, timeout=t),
@@ -410,9 +414,35 @@ class EveryCall:
             "ObjectStore.purge_orphans": lambda t: store.purge_orphans(timeout=t),
             "ObjectStore.put": lambda t: store.put("b", b"x", timeout=t),
             "ObjectStore.put_file": lambda t: store.put_file(self.file, timeout=t),
+            "ObjectStore.put_folder": lambda t: store.put_folder(
+                self.folder / "backup", timeout=t
+            ),
             "ObjectStore.status": lambda t: store.status(timeout=t),
             "ObjectStore.update_meta": lambda t: store.update_meta(
                 "a", description="x", timeout=t
             ),
             "ObjectStore.watch": lambda t: self.opened(store.watch(timeout=t)),
+        }
+
+    async def _add_schemas(self) -> None:
+        js, name = self.js, f"{self.name}-schemas"
+        registry = await js.create_schema_registry(name)
+        await registry.register("a", "n int", format="json")
+        # Of a schema that this handle has not read yet.
+        block = b"NATS/1.0\r\nJetspark-Schema: other;1\r\n\r\n"
+        message = jetspark.Message(f"{self.name}.0", b"{}", header_block=block)
+        self.calls |= {
+            "JetStream.create_schema_registry": lambda t: js.create_schema_registry(
+                self.new(), timeout=t
+            ),
+            "JetStream.schema_registry": lambda t: js.schema_registry(name, timeout=t),
+            "SchemaRegistry.check": lambda t: registry.check("a", "n bigint", timeout=t),
+            "SchemaRegistry.decode": lambda t: registry.decode(message, timeout=t),
+            "SchemaRegistry.delete": lambda t: registry.delete(self.new(), timeout=t),
+            "SchemaRegistry.get": lambda t: registry.get("a", timeout=t),
+            "SchemaRegistry.register": lambda t: registry.register(
+                self.new(), "n int", format="json", timeout=t
+            ),
+            "SchemaRegistry.schemas": lambda t: listed(registry.schemas(timeout=t)),
+            "SchemaRegistry.versions": lambda t: registry.versions("a", timeout=t),
         }

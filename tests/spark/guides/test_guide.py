@@ -19,7 +19,7 @@ DOCS = Path(__file__).resolve().parents[3] / "docs"
 @pytest.mark.parametrize(
     ("page", "blocks"),
     [
-        ("spark.md", 13),
+        ("spark.md", 14),
         ("tutorials/spark.md", 5),
         ("recipes/exactly-once-spark.md", 5),
         ("recipes/late-data.md", 3),

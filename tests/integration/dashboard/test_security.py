@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import http.client
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from tests.support.dashboards import Answer, Site, apart, ask, embedded
@@ -260,6 +262,22 @@ def test_a_browser_signs_in_and_out(writable: Site) -> None:
     left = ask(writable.url, "logout", "POST", {}, cookie)
     assert (left.status, "Max-Age=0" in left.headers["set-cookie"]) == (200, True)
     assert ask(writable.url, "api/session", headers=cookie).status == 401
+
+
+def test_an_event_stream_ends_with_its_session(writable: Site) -> None:
+    cookie = {"cookie": cookie_of(ask(writable.url, "login", "POST", {"password": TOKEN}))}
+    parts = urlsplit(writable.url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=20)
+    try:
+        connection.request("GET", f"{parts.path}api/live", headers=cookie)
+        stream = connection.getresponse()
+        assert stream.readline() == b"retry: 3000\n"
+        assert ask(writable.url, "logout", "POST", {}, cookie).status == 200
+        # It has a sample per second or so.
+        texts = stream.read().split(b"data: ")
+    finally:
+        connection.close()
+    assert len(texts) < 4
 
 
 @pytest.mark.parametrize(

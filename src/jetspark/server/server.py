@@ -468,7 +468,7 @@ class Server:
     def _check_returning(self, directory: Directory) -> None:
         """Refuse another JetStream for accounts that an earlier reload removed.
 
-        Their streams are still open: without JetStream they would be served all the same.
+        Their streams are still open: without JetStream they would still be served.
         """
         if self.runtime is None:
             return

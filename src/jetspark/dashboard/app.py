@@ -87,16 +87,17 @@ class Dashboard:
         streams, buckets = Streams(deployment), Buckets(deployment)
         consumers, objects = Consumers(deployment, self._survey), Objects(deployment)
         servers, pipelines = Servers(deployment, monitoring), Pipelines(deployment)
+        sessions = Sessions()
         one = "/api/streams/{stream}"
         routes = [
             _json("/api/session", self._session),
             _json("/api/overview", self._overview.overview),
-            _events("/api/live", self._overview.live),
+            _events("/api/live", self._overview.live, sessions),
             _json("/api/streams", streams.listed),
             _json(one, streams.detail),
             _json(f"{one}/subjects", streams.subjects),
             _json(f"{one}/messages", streams.messages),
-            _events(f"{one}/tail", streams.tail),
+            _events(f"{one}/tail", streams.tail, sessions),
             _json(f"{one}/messages/{{seq}}", streams.message),
             _plain(f"{one}/messages/{{seq}}/raw", streams.raw),
             _json(f"{one}/consumers", consumers.listed),
@@ -124,7 +125,6 @@ class Dashboard:
                 _json("/api/pause", writes.pause, "POST"),
             ]
         routes += [Route(path or "/", _file(name)) for path, name in _static_files()]
-        sessions = Sessions()
         entrance = None if password is None else Entrance(password, sessions)
         if entrance is not None:
             routes += [
@@ -208,12 +208,15 @@ def _plain(path: str, answer: Callable[[Request], Awaitable[Response]]) -> Route
     return Route(path, serve, methods=["GET"])
 
 
-def _events(path: str, events: Events) -> Route:
-    """An event stream. A browser that does not read is waited for, then closed by the port."""
+def _events(path: str, events: Events, sessions: Sessions) -> Route:
+    """An event stream. A browser that does not read is waited for, then closed by the port.
+
+    It ends with the session of the browser.
+    """
 
     async def serve(request: Request) -> Response:
         return StreamingResponse(
-            _event_texts(request, events),
+            _event_texts(request, events, sessions),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
@@ -221,8 +224,11 @@ def _events(path: str, events: Events) -> Route:
     return Route(path, serve, methods=["GET"])
 
 
-async def _event_texts(request: Request, events: Events) -> AsyncIterator[bytes]:
+async def _event_texts(
+    request: Request, events: Events, sessions: Sessions
+) -> AsyncIterator[bytes]:
     stopping: asyncio.Event = request.state.stopping
+    signed_in = sessions.admits(request.scope)
     source = events(request)
     end = asyncio.create_task(_ended(stopping))
     following: asyncio.Task[dict[str, Any] | None] | None = None
@@ -234,6 +240,8 @@ async def _event_texts(request: Request, events: Events) -> AsyncIterator[bytes]
             done, _ = await asyncio.wait(
                 waiting, timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED
             )
+            if signed_in and not sessions.admits(request.scope):
+                return  # it signed out, or its time is over
             if not done:
                 yield b": alive\n\n"
             elif following in done:

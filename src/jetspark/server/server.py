@@ -37,7 +37,7 @@ from jetspark.server.auth.violations import AUTHORIZATION_VIOLATION
 from jetspark.server.close_reason import CloseReason
 from jetspark.server.config.accounts import AccountJetStream
 from jetspark.server.config.packages import MONITORING, check_packages
-from jetspark.server.config.problem import ConfigRefused
+from jetspark.server.config.problem import ConfigProblem, ConfigRefused
 from jetspark.server.config.settings import Settings
 from jetspark.server.jetstream.budgets import output_budget
 from jetspark.server.jetstream.remotes import Remotes
@@ -459,10 +459,31 @@ class Server:
             outdated: list[object] = [before, self.directory]
             prepared = await asyncio.to_thread(prepare, before, settings)
             del before
+            self._check_returning(prepared.directory)
             await self._apply(prepared)
             # Thousands of accounts take milliseconds to free.
             with suppress(RuntimeError):  # a thread cannot be started
                 await asyncio.to_thread(outdated.clear)
+
+    def _check_returning(self, directory: Directory) -> None:
+        """Refuse another JetStream for accounts that an earlier reload removed.
+
+        Their streams are still open: without JetStream they would still be served.
+        """
+        if self.runtime is None:
+            return
+        problems: list[ConfigProblem] = []
+        for name in self.accounts.keys() - self.directory.accounts.keys():
+            found = directory.accounts.get(name)
+            had = self.accounts[name].driver is not None
+            if found is not None and (found.jetstream is not None) != had:
+                text = (
+                    f"accounts.{name}.jetstream: JetStream of an account can only be enabled or "
+                    "disabled at the start, also if the account was removed meanwhile; restart"
+                )
+                problems.append(ConfigProblem("", 0, text))
+        if problems:
+            raise ConfigRefused(tuple(problems))
 
     async def _apply(self, prepared: "Prepared") -> None:
         """Apply new settings that have been checked.

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import base64
+import http.client
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from tests.support.dashboards import Answer, Site, apart, ask, embedded
 from tests.support.shop import fill_shop
+from tests.support.waiting import wait_until
 
 import jetspark
 from jetspark.dashboard.api.writes import SECRET_HEADER
@@ -262,6 +267,24 @@ def test_a_browser_signs_in_and_out(writable: Site) -> None:
     assert ask(writable.url, "api/session", headers=cookie).status == 401
 
 
+def test_an_event_stream_ends_with_its_session(writable: Site) -> None:
+    cookie = {"cookie": cookie_of(ask(writable.url, "login", "POST", {"password": TOKEN}))}
+    parts = urlsplit(writable.url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=20)
+    try:
+        connection.request("GET", f"{parts.path}api/live", headers=cookie)
+        stream = connection.getresponse()
+        assert stream.readline() == b"retry: 3000\n"
+        assert ask(writable.url, "logout", "POST", {}, cookie).status == 200
+        # One that does not end has a sample per second or so.
+        samples = 0
+        for line in stream:
+            samples += line.startswith(b"data: ")
+            assert samples < 4
+    finally:
+        connection.close()
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -338,6 +361,29 @@ def test_the_dashboard_connects_as_the_configured_user(tmp_path: Path) -> None:
         assert right.status == 429
         assert ask(site.url, "api/overview", headers=basic("ops", "one")).status == 429
         assert ask(site.url, "api/overview", headers=cookie).status == 200
+
+
+def test_a_reload_changes_who_may_look(tmp_path: Path) -> None:
+    path = tmp_path / "server.conf"
+    config = """
+        authorization {{ users [ {{user: ops, password: {}}}, {{user: app, password: two}} ] }}
+        jetspark {{ dashboard {{ user: ops }} }}
+        """
+    path.write_text(config.format("one"))
+    with embedded(tmp_path / "store", "-c", str(path)) as site:
+        entered = ask(site.url, "login", "POST", {"user": "ops", "password": "one"})
+        cookie = {"cookie": cookie_of(entered)}
+        assert ask(site.url, "api/session", headers=cookie).status == 200
+
+        path.write_text(config.format("other"))
+        os.kill(site.pid, signal.SIGHUP)
+
+        wait_until(lambda: ask(site.url, "api/session", headers=cookie).status == 401)
+        assert ask(site.url, "api/session", headers=basic("ops", "one")).status == 401
+        new = basic("ops", "other")
+        wait_until(
+            lambda: ask(site.url, "api/session", headers=new).json["deployment"]["connected"]
+        )
 
 
 def basic(user: str, password: str) -> dict[str, str]:

@@ -9,7 +9,9 @@ from tests.support.raw_client import Raw, connect
 
 import jetspark
 from jetspark.server.config.loader import load_text
+from jetspark.server.config.problem import ConfigRefused
 from jetspark.server.config.settings import Settings
+from jetspark.server.server import Server
 
 ANN = "{ user: ann, password: a }"
 
@@ -85,3 +87,32 @@ async def test_clients_with_a_token_stay_while_it_is_the_same(tmp_path: Path) ->
 
         assert await raw.say(b"") == b"PONG\r\n"
         raw.close()
+
+
+async def test_an_account_that_returns_has_jetstream_as_before(tmp_path: Path) -> None:
+    bob = "B { users: [{ user: bob, password: b }] }"
+    served = settings(
+        tmp_path, f"accounts {{ A {{ jetstream: enabled, users: [{ANN}] }}, {bob} }}"
+    )
+    plain = settings(tmp_path, f"accounts {{ A {{ users: [{ANN}] }}, {bob} }}")
+    without = settings(tmp_path, f"accounts {{ {bob} }}")
+    async with jetspark.Server(config=served) as server:
+        await server.reload(without)
+        with pytest.raises(ConfigRefused, match=r"accounts\.A\.jetstream: .* restart"):
+            await server.reload(plain)
+        await server.reload(served)
+    async with jetspark.Server(config=plain) as server:
+        await server.reload(without)
+        with pytest.raises(ConfigRefused, match=r"accounts\.A\.jetstream: .* restart"):
+            await server.reload(served)
+
+
+async def test_a_connection_that_is_being_accepted_has_the_users_of_after_the_reload(
+    tmp_path: Path,
+) -> None:
+    async with Server(config=settings(tmp_path, "")) as server:
+        # The loop creates it when the socket is accepted, and calls it in a later turn.
+        connection = server._accept()
+        await server.reload(settings(tmp_path, f"authorization {{ users: [{ANN}] }}"))
+        connection.session.begin(("127.0.0.1", 1))
+        assert connection.session.user is None

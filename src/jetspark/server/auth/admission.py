@@ -57,6 +57,10 @@ class Admission:
         """Use new users; this client stays: its next CONNECT is checked against them."""
         self._authenticator = authenticator
 
+    def follows(self, authenticator: Authenticator) -> bool:
+        """Return whether its users are those of ``authenticator``."""
+        return self._authenticator is authenticator
+
     def connect(self, options: ConnectOptions, tls_peer: TlsPeer | None = None) -> Verdict:
         """Handle CONNECT.
 

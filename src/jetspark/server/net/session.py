@@ -95,6 +95,13 @@ class Session:
         if peer:
             self.ip, self.port = peer_ip(peer[0]), peer[1]
             self.network = network_of(self.ip)
+        if not self.admission.follows(self._server.authenticator):
+            # A reload came between the accepted socket and this: it missed this connection.
+            self.admission = Admission(
+                self._server.authenticator,
+                now=self.started_ns,
+                timeout=self._server.authorization_timeout,
+            )
         if self.admission.stage is Stage.ADMITTED:
             self._enter()
         else:

@@ -134,6 +134,8 @@ class Router:
         # The server's own messages for very many receivers, in order, each partly delivered.
         self.fan_outs: list[FanOut] = []
         self._fanned_out: i64 = 0
+        # The route whose receivers were checked when too many of them waited.
+        self._checked: Route | None = None
         # How many of them wait, by the subject that they are sent to.
         self._waiting_to: dict[bytes, int] = {}
         self._fanning: bool = False
@@ -449,9 +451,16 @@ class Router:
         self.fan_outs.append(fan_out)
         to = fan_out.to
         self._waiting_to[to] = self._waiting_to.get(to, 0) + 1
-        route = fan_out.route
-        if len(self.fan_outs) - self._fanned_out <= WAITING_MAX or route is None:
+        if len(self.fan_outs) - self._fanned_out <= WAITING_MAX:
             return
+        route = fan_out.route
+        if route is None:
+            # It waits for its search. Those that wait the longest are for the receivers of the
+            # first one.
+            route = self.fan_outs[self._fanned_out].route
+        if route is None or route is self._checked:
+            return
+        self._checked = route
         counts: dict[Receiver, int] = {}
         for subscription in route.subscribers:
             receiver = subscription.receiver
@@ -503,6 +512,7 @@ class Router:
         if at == count:
             self.fan_outs = []
             self._fanned_out = 0
+            self._checked = None
             self._fanning = False
             self.engine.resumed()  # runs for these receivers were waiting
             return False

@@ -14,7 +14,7 @@ from jetspark.server.routing.account_engine import ServerWithoutJetStream
 from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.receiver import Pending, Receiver
 from jetspark.server.routing.route import Route, is_compact
-from jetspark.server.routing.router import Router
+from jetspark.server.routing.router import WAITING_MAX, Router
 from jetspark.subjects.sublist import Sublist
 
 
@@ -395,3 +395,19 @@ def test_lists_of_very_many_groups_count_as_work_of_the_turn_that_makes_them(
     assert router.turn.left == before - 1000
     router.route(b"w.2")
     assert router.turn.left == before - 1000
+
+
+def test_a_client_for_which_too_many_messages_wait_is_dropped_also_if_they_are_not_routed(
+    account: Account,
+) -> None:
+    client = account.client()
+    subs = b"".join(b"SUB many %d\r\n" % number for number in range(2000))
+    client.parser.feed(subs)
+    neighbour = account.client()
+
+    for _ in range(WAITING_MAX + 10):
+        account.router.send(b"many", b"many", b"", b"", b"x")
+
+    assert account.router.is_behind()
+    assert client.receiver.overflowed
+    assert not neighbour.receiver.overflowed

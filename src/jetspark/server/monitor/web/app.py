@@ -28,7 +28,6 @@ from jetspark.server.monitor.web.answer import Answers, not_found, refusal
 from jetspark.server.monitor.web.guard import Guard
 from jetspark.server.monitor.web.hosts import HostCheck
 from jetspark.server.monitor.web.index import index
-from jetspark.server.monitor.web.sign_in import SignIn
 
 Endpoint = Callable[[Arguments], Awaitable[object]]
 
@@ -195,9 +194,14 @@ def create_app(
     starlette = Starlette(routes=routes, exception_handlers={HTTPStatus.NOT_FOUND: _not_found})
     # nats-server answers 404 for a path with a trailing slash.
     starlette.router.redirect_slashes = False
-    asking = tuple(base + path for path, app in mounted.items() if isinstance(app, SignIn))
+    asking = tuple(base + path for path, app in mounted.items() if _asks_password(app))
     guarded = Guard(starlette, token, asking) if token else starlette
     return HostCheck(guarded, hosts) if hosts or not token else guarded
+
+
+def _asks_password(app: ASGIApp) -> bool:
+    """Whether a mounted application asks for a password itself."""
+    return bool(getattr(app, "asks_password", False))
 
 
 async def _not_found(_request: Request, _error: Exception) -> Response:

@@ -55,6 +55,9 @@ class SignIn:
     The entrance opens sessions with ``sessions`` and ``password``; it shows nothing else.
     """
 
+    # The guard of the monitoring port leaves its requests to it.
+    asks_password: Final = True
+
     def __init__(
         self, app: ASGIApp, entrance: ASGIApp, password: Password, sessions: Sessions
     ) -> None:

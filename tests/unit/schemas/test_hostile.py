@@ -124,3 +124,35 @@ def test_defaults_in_avro_have_the_type_of_their_field() -> None:
     found = reader.decode(writer.encode({"a": 1}), writer)
 
     assert found == {name: one[2] for name, one in defaults.items()}
+
+
+SIMPLE = {
+    "json": "f float, s string, t timestamp",
+    "msgpack": "f float, s string, t timestamp",
+    "protobuf": f"{PROTO}message M {{ float f = 1; string s = 2; "
+    "optional google.protobuf.Timestamp t = 3; }",
+}
+
+
+class Text(str):
+    __slots__ = ()
+
+
+class Moment(dt.datetime):
+    pass
+
+
+@pytest.mark.parametrize("format_name", SIMPLE)
+def test_values_are_kept_exactly_or_refused(format_name: str) -> None:
+    codec = codec_of(format_name, SIMPLE[format_name])
+    mean = dt.timezone(dt.timedelta(minutes=19, seconds=32))  # of Amsterdam, until 1937
+    for moment in (dt.datetime(1900, 1, 1, tzinfo=mean), Moment(2020, 1, 1, tzinfo=dt.UTC)):
+        data = codec.encode({"s": Text("x"), "t": moment})
+        found = codec.decode(data, codec)
+        assert (found["s"], found["t"]) == ("x", moment)
+
+    with pytest.raises(PayloadMismatch, match="which cannot hold it exactly"):
+        codec.encode({"f": 2**24 + 1})
+    east = dt.timezone(dt.timedelta(hours=14))
+    with pytest.raises(PayloadMismatch, match="within the years 1 to 9999"):
+        codec.encode({"t": dt.datetime(1, 1, 1, tzinfo=east)})

@@ -8,12 +8,22 @@ several types, recursive types, and types with zero bytes, of which ten bytes co
 import io
 import json
 from collections.abc import Mapping, Sequence
+from decimal import Context, Decimal
 from typing import Any, Final
 
 from jetspark.errors import InvalidSchema, PayloadMismatch
 from jetspark.errors.extras import extra
 from jetspark.schemas.avro_compatibility import avro_problems
-from jetspark.schemas.types import FIELDS_MAX, Field, ListType, MapType, RecordType, Scalar, Type
+from jetspark.schemas.types import (
+    BITS,
+    FIELDS_MAX,
+    Field,
+    ListType,
+    MapType,
+    RecordType,
+    Scalar,
+    Type,
+)
 from jetspark.schemas.values import Checker
 
 AvroSchema = str | Mapping[str, Any]
@@ -38,6 +48,7 @@ _LOGICAL: Final[Mapping[tuple[str, str], Type]] = {
     ("long", "local-timestamp-micros"): Scalar("timestamp_ntz"),
 }
 _DECIMAL_DIGITS: Final = 38
+_DIGITS: Final = Context(prec=80)
 
 
 def fastavro() -> Any:
@@ -57,9 +68,14 @@ def schema_text(given: AvroSchema, what: str) -> str:
         loaded = json.loads(given) if isinstance(given, str) else given
     except ValueError as error:
         raise InvalidSchema(f"{what} is not JSON: {error}") from None
+    except RecursionError:
+        raise InvalidSchema(f"{what} is nested too deeply") from None
     if not isinstance(loaded, Mapping) or loaded.get("type") != "record":
         raise InvalidSchema(f"{what}: expected a record, whose fields become the columns")
-    text = json.dumps(_without_unknown_logical(loaded))
+    try:
+        text = json.dumps(_without_unknown_logical(loaded))
+    except RecursionError:
+        raise InvalidSchema(f"{what} is nested too deeply") from None
     try:
         package.parse_schema(json.loads(text))
     except Exception as error:  # noqa: BLE001 - it raises KeyError and others
@@ -71,7 +87,15 @@ def record_of(text: str, what: str) -> RecordType:
     """Return the columns of an Avro record; raises ``InvalidSchema`` with all problems."""
     parsed = fastavro().parse_schema(json.loads(text))
     types = _Types(parsed["__named_schemas"])
-    found = types.of(parsed, "")
+    try:
+        found = types.of(parsed, "")
+    except (KeyError, TypeError, ValueError) as error:
+        # fastavro does not check everything: a decimal without precision, a size that is text.
+        if isinstance(error, InvalidSchema):
+            raise
+        raise InvalidSchema(f"{what} is not an Avro schema: {error!r}") from None
+    except RecursionError:
+        raise InvalidSchema(f"{what} is nested too deeply") from None
     if types.problems:
         raise InvalidSchema(f"{what}: {'; '.join(types.problems)}")
     assert isinstance(found, RecordType)
@@ -179,10 +203,66 @@ def _without_unknown_logical(given: Any) -> Any:
     }  # fmt: skip
     logical = kept.get("logicalType")
     kind = kept.get("type")
-    known = logical == "decimal" or (isinstance(kind, str) and (kind, logical) in _LOGICAL)
+    named = isinstance(kind, str) and isinstance(logical, str)
+    known = (logical == "decimal" and kind in {"bytes", "fixed"}) or (
+        named and (kind, logical) in _LOGICAL
+    )
     if logical is not None and not known:
         del kept["logicalType"]
     return kept
+
+
+def _without_decimals(given: Any) -> Any:
+    if isinstance(given, list):
+        return [_without_decimals(one) for one in given]
+    if not isinstance(given, Mapping):
+        return given
+    return {
+        name: _without_decimals(value) if name in {"type", "fields", "items", "values"} else value
+        for name, value in given.items()
+        if not (name == "logicalType" and value == "decimal")
+    }
+
+
+def _finished(value: Any, kind: Type, path: str) -> Any:
+    """Return a decoded value with its numbers checked.
+
+    fastavro returns integers of any size, rounds a decimal with too many digits, and needs minutes
+    for one with a million bytes. Defaults of bytes it returns as text.
+    """
+    if value is None:
+        return None
+    match kind:
+        case RecordType():
+            for field in kind.fields:
+                where = f"{path}.{field.name}" if path else field.name
+                value[field.name] = _finished(value[field.name], field.type, where)
+        case ListType():
+            return [_finished(one, kind.element, f"{path}[]") for one in value]
+        case MapType():
+            return {key: _finished(one, kind.value, f"{path}[]") for key, one in value.items()}
+        case Scalar(name) if name in BITS:
+            limit = 1 << (BITS[name] - 1)
+            # No int: the reader is incompatible, and the writer has a date or a time there.
+            if not (isinstance(value, int) and -limit <= value < limit):
+                raise PayloadMismatch(f"{path}: {value} does not fit {kind}")
+        case Scalar("binary") if isinstance(value, str):
+            return value.encode("latin-1")
+        case Scalar("decimal"):
+            return _decimal(value, kind, path)
+    return value
+
+
+def _decimal(value: Any, kind: Scalar, path: str) -> Decimal:
+    if isinstance(value, Decimal):
+        return value
+    data = value.encode("latin-1") if isinstance(value, str) else value
+    if not isinstance(data, bytes):
+        raise PayloadMismatch(f"{path}: {value} does not fit {kind}")
+    number = int.from_bytes(data, "big", signed=True)
+    if abs(number) >= 10**kind.precision:
+        raise PayloadMismatch(f"{path}: a decimal of {len(data)} bytes does not fit {kind}")
+    return Decimal(number).scaleb(-kind.scale, _DIGITS)
 
 
 def single_object_head(text: str) -> bytes:
@@ -203,7 +283,15 @@ class AvroCodec:
         self.identity: Final[object] = json.dumps(loaded, sort_keys=True)
         self._package = fastavro()
         self.parsed: Final[Any] = self._package.parse_schema(loaded)
+        self._bare: Final[Any] = self._package.parse_schema(_without_decimals(loaded))
         self._checker = Checker(finite=False)
+        # Defaults that fastavro returns as numbers.
+        self._times = {
+            field["name"]: self._default(field)
+            for field, column in zip(self.parsed["fields"], self.record.fields, strict=True)
+            if type(field.get("default")) is int and isinstance(column.type, Scalar)
+            and column.type.name in {"date", "timestamp", "timestamp_ntz"}
+        }  # fmt: skip
 
     def encode(self, value: Any) -> bytes:
         """Return the payload; PayloadMismatch names the field that does not fit."""
@@ -221,20 +309,34 @@ class AvroCodec:
     def decode(self, data: bytes, writer: "AvroCodec") -> dict[str, Any]:
         """Return the fields of this schema, from a payload written with ``writer``."""
         file = io.BytesIO(data)
-        reader = None if writer is self else self.parsed
+        # Decimals as their bytes, see `_finished`; not for readers that may have another scale.
+        bare = writer is self or not self.problems_reading(writer)
+        written = writer._bare if bare else writer.parsed  # noqa: SLF001 - of this class
+        reader = None if writer is self else self._bare if bare else self.parsed
         try:
-            row: dict[str, Any] = self._package.schemaless_reader(file, writer.parsed, reader)
+            row: dict[str, Any] = self._package.schemaless_reader(file, written, reader)
         except Exception as error:  # noqa: BLE001 - arbitrary bytes raise nearly anything
             reason = str(error) or "it is truncated"
             raise PayloadMismatch(f"not Avro of this schema: {reason}") from None
         left = len(data) - file.tell()
         if left:
             raise PayloadMismatch(f"not Avro of this schema: {left} bytes after the record")
-        return row
+        finished: dict[str, Any] = _finished(row, self.record, "")
+        if writer is not self:
+            finished.update(
+                (name, one) for name, one in self._times.items() if type(finished[name]) is int
+            )
+        return finished
 
     def problems_reading(self, writer: "AvroCodec") -> list[str]:
         """Return why payloads of ``writer`` could not be decoded with this schema."""
         return avro_problems(self.parsed, writer.parsed)
+
+    def _default(self, field: Mapping[str, Any]) -> Any:
+        file = io.BytesIO()
+        self._package.schemaless_writer(file, field["type"], field["default"])
+        file.seek(0)
+        return self._package.schemaless_reader(file, field["type"], None)
 
     def _reason(self, values: Mapping[str, Any]) -> str:
         """Which field fastavro refuses, for example a symbol that an enum does not have."""

@@ -11,7 +11,7 @@ import re
 from typing import Final, NoReturn
 
 from jetspark.errors import InvalidSchema
-from jetspark.schemas.types import Field, ListType, MapType, RecordType, Scalar, Type
+from jetspark.schemas.types import FIELDS_MAX, Field, ListType, MapType, RecordType, Scalar, Type
 
 _TYPES: Final[dict[str, Scalar]] = {
     "boolean": Scalar("boolean"),
@@ -46,6 +46,10 @@ _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED: Final = ("struct", "not", "comment")
 _PRECISION_MAX: Final = 38
 _DEPTH_MAX: Final = 50
+# Of the length of a char or varchar.
+_NUMBER_DIGITS: Final = 9
+# Of a schema that cannot be parsed, in the error.
+_SHOWN: Final = 200
 
 
 def parse_ddl(text: str) -> RecordType:
@@ -102,6 +106,7 @@ class _Parser:
         self._text = text
         self._at = 0
         self._next = 0
+        self._fields = 0
         self.kind = ""
         self._value = ""
         self._advance()
@@ -138,6 +143,9 @@ class _Parser:
             self._refuse("expected a column name")
         self._advance()
         self.take(":")
+        self._fields += 1
+        if self._fields > FIELDS_MAX:
+            self._refuse(f"it has more than {FIELDS_MAX:,} fields, nested ones counted")
         kind = self.type(depth)
         nullable = True
         if self.word == "not":
@@ -164,6 +172,8 @@ class _Parser:
         if name in {"char", "character", "varchar"}:
             self._advance()
             (length,) = self._numbers(1)
+            if not length:
+                self._refuse(f"expected {name}(1) or more")
             return Scalar("varchar" if name == "varchar" else "char", length=length)
         if name not in _TYPES:
             self._refuse("expected a type supported for payloads")
@@ -196,7 +206,7 @@ class _Parser:
         self._expect("(")
         found: list[int] = []
         while True:
-            if not self.word.isdecimal():
+            if not (self.word.isdecimal() and len(self.word) <= _NUMBER_DIGITS):
                 self._refuse("expected a number")
             found.append(int(self.word))
             self._advance()
@@ -221,4 +231,5 @@ class _Parser:
     def _refuse(self, problem: str) -> NoReturn:
         rest = self._text[self._at :].strip()
         where = f"at {rest[:40]!r}" if rest else "at the end"
-        raise InvalidSchema(f"schema {self._text!r} is not valid DDL: {where}: {problem}")
+        shown = self._text if len(self._text) <= _SHOWN else f"{self._text[:_SHOWN]}..."
+        raise InvalidSchema(f"schema {shown!r} is not valid DDL: {where}: {problem}")

@@ -15,7 +15,7 @@ from jetspark.errors import InvalidSchema
 from jetspark.schemas.types import BITS, Field, ListType, MapType, RecordType, Scalar, Type
 
 # Field names that msgspec cannot match.
-_UNNAMEABLE: Final = re.compile('["\\\\\x00-\x1f]')
+_UNNAMEABLE: Final = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
 FLOAT_MAX: Final = 3.4028234663852886e38
 _SIMPLE: Final[dict[str, Any]] = {
     "boolean": bool,
@@ -55,15 +55,17 @@ class Shapes:
         """
         members: list[Any] = []
         names: dict[str, str] = {}
+        seen: set[str] = set()
         for index, field in enumerate(schema.fields):
             where = f"{path}.{field.name}" if path else field.name
-            if field.name in names.values():
+            if field.name in seen:
                 self.problems.append(f"{where} is duplicated")
                 continue
+            seen.add(field.name)
             if not is_nameable(field.name):
                 self.problems.append(
-                    f"{where!r} contains a quote, a backslash or a control character, which field "
-                    "names must not"
+                    f"{where!r} contains a quote, a backslash, a control character or half of a "
+                    "surrogate pair, which field names must not"
                 )
                 continue
             kind = msgspec.Raw if index in raw else self.of_field(field, where)

@@ -6,6 +6,7 @@ an error always names the field.
 
 import datetime as dt
 import math
+import struct
 from collections.abc import Mapping
 from decimal import Context, Decimal
 from typing import Any, Final
@@ -17,6 +18,7 @@ from jetspark.schemas.types import BITS, Field, ListType, MapType, RecordType, S
 # Enough for every decimal that a schema can declare, twice.
 _DIGITS: Final = Context(prec=80)
 _SHOWN: Final = 60
+_SINGLE: Final = struct.Struct("<f")
 
 
 class Checker:
@@ -109,13 +111,16 @@ class Checker:
                 fits = isinstance(value, dt.datetime)
                 if fits and value.tzinfo is None:
                     raise _mismatch(path, "a datetime with a time zone", value)
+                if fits:
+                    return _moment(value, path)
             case _:  # timestamp_ntz
                 fits = isinstance(value, dt.datetime)
                 if fits and value.tzinfo is not None:
                     raise _mismatch(path, "a datetime without a time zone", value)
         if not fits:
             raise _mismatch(path, str(kind), value)
-        return value
+        # Of a class of its own, which msgspec does not encode.
+        return str.__str__(value) if isinstance(value, str) else value
 
     def _number(self, value: Any, kind: Scalar, path: str) -> float:
         if not (isinstance(value, float) or _is_int(value)):
@@ -129,7 +134,7 @@ class Checker:
                 raise _mismatch(path, "a finite number, JSON has no other", value)
         elif kind.name == "float" and abs(number) > FLOAT_MAX:
             raise _mismatch(path, str(kind), value)
-        elif _is_int(value) and int(number) != value:
+        elif _is_int(value) and int(_rounded(number, kind)) != value:
             raise _mismatch(path, f"{kind}, which cannot hold it exactly", value)
         return number
 
@@ -179,6 +184,26 @@ def _decimal(value: Any, kind: Scalar, path: str) -> Decimal:
     if exact != number:
         raise _mismatch(path, f"{kind}: it has more digits after the point", value)
     return exact
+
+
+def _rounded(number: float, kind: Scalar) -> float:
+    """The number as formats with floats of 32 bits keep it."""
+    single: float = _SINGLE.unpack(_SINGLE.pack(number))[0] if kind.name == "float" else number
+    return single
+
+
+def _moment(value: dt.datetime, path: str) -> dt.datetime:
+    """Return an aware datetime that every format encodes exactly."""
+    try:
+        utc = value.astimezone(dt.UTC)
+    except OverflowError:
+        raise _mismatch(path, "a timestamp within the years 1 to 9999 of UTC", value) from None
+    offset = value.utcoffset()
+    # RFC 3339 has no seconds in offsets: those of local mean times would be rounded.
+    return value if type(value) is dt.datetime and offset and not offset.seconds % 60 else (
+        dt.datetime(utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second,
+                    utc.microsecond, tzinfo=dt.UTC)
+    )  # fmt: skip
 
 
 def _is_int(value: Any) -> bool:

@@ -96,6 +96,8 @@ async def test_what_the_other_side_lacks_is_deleted_only_on_request(
         with pytest.raises(FolderRefused, match="delete would delete every file"):
             await store.get_folder(target, "q/", delete=True)
         (tmp_path / "none").mkdir()
+        with pytest.raises(FolderRefused, match="such as 'p2/x': end it with '/'"):
+            await store.put_folder(source, "p", delete=True)
         with pytest.raises(FolderRefused, match="delete would delete every object"):
             await store.put_folder(tmp_path / "none", delete=True)
         assert _digests(target) == _digests(source)
@@ -113,6 +115,8 @@ async def test_what_the_other_side_lacks_is_deleted_only_on_request(
         (["README", "readme"], "'readme' and 'README' differ only in case"),
         (["\u00e9", "e\u0301"], "differ only in case"),
         (["a", "a/b"], "'a' cannot be a file, because 'a/b' is in a folder of that name"),
+        (["a\0b"], "has a NUL character"),
+        (["z/" + "y" * 256], "has a part of more than 255 bytes"),
         (["link/x"], "would be written through the link"),
         (["linked"], "would be written through the link"),
         (["folder"], "would replace the folder"),
@@ -143,12 +147,12 @@ async def test_a_name_that_is_no_file_of_the_folder_is_refused_before_anything_i
 
 
 def test_names_that_windows_does_not_allow_are_refused_there(tmp_path: Path) -> None:
-    names = ["..\\x", "C:x", "a./b", "fine/one"]
+    names = ["..\\x", "C:x", "a./b", "fine/one", "sub/nul.txt"]
 
     assert list(file_paths(tmp_path, "", names)) == sorted(names)
     with pytest.raises(FolderRefused) as refused:
         file_paths(tmp_path, "", names, windows=True)
-    assert len(refused.value.problems) == 3
+    assert len(refused.value.problems) == 4
 
 
 async def test_what_is_no_file_is_refused_before_anything_is_stored(

@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import json
 import pickle
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -32,6 +33,7 @@ AVRO: dict[str, Any] = {
 }
 
 
+VERSION = {"version": 1, "text": "a INT", "time": "2026-01-01T00:00:00Z"}
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
 
@@ -166,6 +168,44 @@ async def test_what_is_no_schema_is_refused(client: Connect, name: str) -> None:
         await bucket.put("other", b"a value")
         with pytest.raises(CodecFailed, match="is the bucket a schema registry"):
             await registry.get("other")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"format": "xml"},
+        {"compatibility": "some"},
+        {"last": 0},
+        {"last": -5, "versions": []},
+        {"versions": [VERSION, VERSION]},
+        {"versions": [{**VERSION, "version": 0}]},
+    ],
+)
+async def test_a_value_that_no_registry_wrote_is_refused(
+    client: Connect, name: str, changed: dict[str, Any]
+) -> None:
+    """With a wrong last number, the number of another version would be used again."""
+    value = {"format": "json", "compatibility": "none", "last": 1, "versions": [VERSION]}
+    async with opened(client, name) as (js, registry):
+        bucket = await js.key_value(registry.bucket)
+        await bucket.put("orders", json.dumps(value | changed).encode())
+
+        with pytest.raises(CodecFailed, match="is the bucket a schema registry"):
+            await registry.register("orders", V2)
+
+
+async def test_versions_that_exceed_a_message_are_refused_with_what_to_do(
+    client: Connect, name: str
+) -> None:
+    comment = "x" * 400_000
+    async with opened(client, name) as (_, registry):
+        for n in range(2):
+            await registry.register("orders", f"c{n} STRING COMMENT '{comment}'")
+        with pytest.raises(InvalidSchema, match=r"have 3 versions .* delete versions"):
+            await registry.register("orders", f"c3 STRING COMMENT '{comment}'")
+
+        assert (await registry.get("orders")).version == 2
+        assert (await registry.register("other", V1)).version == 1
 
 
 async def test_clients_that_register_at_the_same_time_lose_nothing(

@@ -22,8 +22,10 @@ from jetspark.client.timeouts import Timeout
 from jetspark.errors import (
     CodecFailed,
     IncompatibleSchema,
+    InvalidSchema,
     KeyExists,
     PayloadMismatch,
+    PayloadTooLarge,
     SchemaNotFound,
     WrongLastSequence,
 )
@@ -229,10 +231,18 @@ class SchemaRegistry:
         self, name: str, document: Document, revision: int, timeout: Timeout | None
     ) -> None:
         value = _ENCODER.encode(document)
-        if revision == 0:
-            await self._bucket.create(name, value, timeout=timeout)
-        else:
-            await self._bucket.update(name, value, revision, timeout=timeout)
+        try:
+            if revision == 0:
+                await self._bucket.create(name, value, timeout=timeout)
+            else:
+                await self._bucket.update(name, value, revision, timeout=timeout)
+        except PayloadTooLarge as error:
+            raise InvalidSchema(
+                f"schema {name!r} would have {len(document.versions)} versions with "
+                f"{len(value):,} bytes, and all of them must fit into one message (max_payload of "
+                f"the server is {error.max_payload:,}): delete versions that no message has, or "
+                "use another name"
+            ) from error
 
     async def _schema_pages(self, timeout: Timeout | None) -> AsyncGenerator[list[Schema], None]:
         entries = self._bucket.snapshot(timeout=timeout)
@@ -255,12 +265,24 @@ _DECODER: Final = msgspec.json.Decoder(Document)
 
 def _decoded(entry: Entry) -> Document:
     try:
-        return _DECODER.decode(entry.value)
-    except (msgspec.MsgspecError, ValueError) as error:
+        return _checked(_DECODER.decode(entry.value))
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise CodecFailed(
             f"key {entry.key!r} of bucket {entry.bucket!r} does not hold a schema: {error}; is "
             "the bucket a schema registry?"
         ) from error
+
+
+def _checked(document: Document) -> Document:
+    """Refuse what no registry wrote: with a wrong last number, one would be used again."""
+    if document.format not in FORMATS or document.compatibility not in LEVELS:
+        raise ValueError(f"its format is {document.format!r}, with {document.compatibility!r}")
+    numbers = [one.version for one in document.versions]
+    if numbers != sorted({*numbers}) or min([1, *numbers]) < 1:
+        raise ValueError(f"its versions are {numbers[:20]}")
+    if document.last < max([0, *numbers]):
+        raise ValueError(f"its last version is {document.last}, and it has {max([0, *numbers])}")
+    return document
 
 
 def _text(given: SchemaText) -> str:

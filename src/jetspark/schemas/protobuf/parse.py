@@ -7,7 +7,7 @@ by its name: recursive messages and ``Any`` have no column type, proto2 has othe
 
 import re
 from collections.abc import Mapping
-from typing import Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from jetspark.errors import InvalidSchema
 from jetspark.schemas.protobuf.model import (
@@ -29,11 +29,18 @@ _TOKEN: Final = re.compile(
     r"|(?P<mark>[{}\[\]<>();:,=.+-])|(?P<end>$))",
     re.DOTALL,
 )
+_IS_TYPE: Final = re.compile(r"\s*\w+\s*=\s*\d")
 _NUMBER_MAX: Final = 2**29 - 1
+# Of an enum: those of an int32.
+_ENUM_MAX: Final = 2**31 - 1
+# Reserved in one message: each field is compared with all of them.
+_RANGES_MAX: Final = 1000
 _KEYS: Final = (
     "int32", "int64", "uint32", "sint32", "sint64", "fixed32", "sfixed32", "sfixed64", "string",
 )  # fmt: skip
 _DEPTH_MAX: Final = 50
+# Characters of a name with its package: every type is looked for in each part of it.
+_NAME_MAX: Final = 1000
 # Words that begin a declaration that this parser refuses, and why.
 _REFUSED: Final[Mapping[str, str]] = {
     "required": "required is proto2's; every field of proto3 may be missing",
@@ -147,7 +154,12 @@ class _Parser:
                 self._reserved(numbers, names)
             else:
                 fields.append(self._field(""))
+            self._count(fields)
         self._check_fields(name, fields, numbers, names)
+
+    def _count(self, items: list[Any]) -> None:
+        if len(items) > FIELDS_MAX:
+            self._refuse(f"more than {FIELDS_MAX:,} fields, ranges or values")
 
     def _begins(self, word: str) -> bool:
         """Take a word that begins a declaration, unless it is the type of a field.
@@ -157,8 +169,7 @@ class _Parser:
         """
         if not (self._kind == "word" and self._value == word):
             return False
-        rest = self._text[self._next :]
-        if re.match(r"\s*\w+\s*=\s*\d", rest) and word != "option":
+        if _IS_TYPE.match(self._text, self._next) and word != "option":
             return False
         self._advance()
         return True
@@ -176,6 +187,7 @@ class _Parser:
             if field.label:
                 self._refuse(f"a field of a oneof must not be {field.label}")
             fields.append(field)
+            self._count(fields)
 
     def _field(self, oneof: str) -> _Raw:
         if self._value in _REFUSED:
@@ -191,7 +203,9 @@ class _Parser:
             self._expect("<")
             label, key = "map", self._word()
             if key not in _KEYS:
-                self._refuse(f"a map with keys of type {key}: expected one of {', '.join(_KEYS)}")
+                self._refuse(
+                    f"a map with keys of type {key[:40]}: expected one of {', '.join(_KEYS)}"
+                )
             self._expect(",")
             kind = self._word()
             self._expect(">")
@@ -244,6 +258,8 @@ class _Parser:
                 if self._take("to"):
                     last = 2**31 if self._take("max") else self._number()
                 numbers.append((first, last))
+                if len(numbers) > _RANGES_MAX:
+                    self._refuse(f"more than {_RANGES_MAX:,} reserved ranges: write 4 to 9")
             if not self._take(","):
                 break
         self._expect(";")
@@ -263,7 +279,11 @@ class _Parser:
                 continue
             word = self._word()
             self._expect("=")
-            values.append((word, self._number()))
+            number = self._number()
+            if not -_ENUM_MAX - 1 <= number <= _ENUM_MAX:
+                self._refuse(f"the number of {word} is {number}: expected one of 32 bits")
+            values.append((word, number))
+            self._count(values)
             self._skip_brackets()
             self._expect(";")
         if not values or values[0][1] != 0:
@@ -275,6 +295,8 @@ class _Parser:
     def _declared(self, scope: str) -> str:
         name = self._word()
         full = f"{scope}.{name}" if scope else name
+        if len(full) > _NAME_MAX:
+            self._refuse(f"its name has more than {_NAME_MAX} characters, with the package")
         if full in self.messages or full in self.enums:
             self._refuse(f"{full} is declared twice")
         return full
@@ -386,6 +408,11 @@ class _Resolver:
             )
         if not raw.fields:
             raise InvalidSchema(f"the .proto file: message {name} has no fields")
+        if len(within) > _DEPTH_MAX:
+            raise InvalidSchema(
+                f"the .proto file: messages may be at most {_DEPTH_MAX} levels deep, {name} is "
+                "deeper"
+            )
         # A message used twice within one that is used twice, and so on, has 2^n columns.
         self._fields += len(raw.fields)
         if self._fields > FIELDS_MAX:

@@ -56,16 +56,6 @@ class MessageCodec:
     def __init__(self, message: ProtoMessage) -> None:
         self._fields = {field.number: _FieldCodec(field) for field in message.fields}
         self._in_order = [self._fields[number] for number in sorted(self._fields)]
-        # By number: the other members of the oneof.
-        self._others = {
-            field.number: [
-                one.number
-                for one in message.fields
-                if one.oneof == field.oneof and one.number != field.number
-            ]
-            for field in message.fields
-            if field.oneof
-        }
 
     def encode(self, values: Mapping[str, Any], path: str = "") -> bytes:
         """Return the bytes of a message whose values were checked by ``values.Checker``."""
@@ -88,14 +78,19 @@ class MessageCodec:
     def decode(self, data: bytes, path: str = "") -> dict[str, Any]:
         """Return every field; one without a value has its default, or None if it has presence."""
         found: dict[int, Any] = {}
+        # By oneof: the member that came last, the others do not count.
+        chosen: dict[str, int] = {}
         at, end = 0, len(data)
         while at < end:
             number, wire, at = _tag(data, at, path)
             value, at = _take(data, at, wire, path, number)
             field = self._fields.get(number)
             if field is not None:
-                for other in self._others.get(number, ()):
-                    found.pop(other, None)
+                if field.oneof:
+                    other = chosen.get(field.oneof, number)
+                    if other != number:
+                        found.pop(other, None)
+                    chosen[field.oneof] = number
                 field.collect(found, value, wire, path)
         return {field.name: field.result(found.get(number), path) for number, field in
                 self._fields.items()}  # fmt: skip
@@ -149,13 +144,12 @@ class _FieldCodec:
             found.setdefault(self._number, []).append(value)
         elif packed:
             found.setdefault(self._number, []).extend(_unpacked(value, kind.wire, where))
-        elif self._label == "repeated":
+        elif self._label == "repeated" or self._is_message:
+            # A message that occurs twice is merged, which is what its bytes in sequence mean.
+            # They are joined once: one after the other, a payload of 1 MB would take 30 s.
             found.setdefault(self._number, []).append(value)
         else:
-            earlier = found.get(self._number)
-            # Messages that occur twice are merged, which is what their bytes in sequence mean.
-            merged = self._is_message and earlier is not None
-            found[self._number] = earlier + value if merged else value
+            found[self._number] = value
 
     def result(self, raw: Any, path: str) -> Any:
         """Return the value of what was collected."""
@@ -167,11 +161,12 @@ class _FieldCodec:
             return [decode(one, f"{where}[{n}]") for n, one in enumerate(raw or ())]
         if raw is None:
             return None if self._presence else self._kind.default
-        return self._kind.decode(raw, where)
+        return self._kind.decode(b"".join(raw) if self._is_message else raw, where)
 
     def _entry(self, data: bytes, path: str) -> tuple[Any, Any]:
         assert self._key is not None
-        key, value = self._key.default, None
+        key = self._key.default
+        values: list[Any] = []
         at, end = 0, len(data)
         while at < end:
             number, wire, at = _tag(data, at, path)
@@ -184,10 +179,10 @@ class _FieldCodec:
             if number == 1:
                 key = self._key.decode(one, f"{path}.key")
             else:
-                value = one if value is None or not self._is_message else value + one
-        if value is None:
-            value = self._kind.decode(b"", path) if self._is_message else self._kind.default
-            return key, value
+                values.append(one)
+        if not values and not self._is_message:
+            return key, self._kind.default
+        value = b"".join(values) if self._is_message else values[-1]
         return key, self._kind.decode(value, f"{path}[{key!r}]")
 
 

@@ -30,6 +30,13 @@ FolderProgress = Callable[[int, int], None]
 _NOT_ON_WINDOWS: Final = frozenset('\\:*?"<>|')
 
 
+_DEVICES: Final = frozenset(
+    ("CON", "PRN", "AUX", "NUL", *(f"{name}{n}" for name in ("COM", "LPT") for n in range(1, 10)))
+)
+# Of a file's or folder's name, on the usual file systems.
+_PART_BYTES_MAX: Final = 255
+
+
 class FolderCopied(msgspec.Struct, frozen=True, kw_only=True):
     """The result of ``ObjectStore.put_folder`` and ``get_folder``."""
 
@@ -61,6 +68,10 @@ class FolderPut:
             for name, path in (await asyncio.to_thread(files_in, self._folder)).items()
         }
         _check_names(self._folder, files)
+        if delete and self._prefix and not self._prefix.endswith("/"):
+            problem = f"with the prefix {self._prefix!r} delete would also delete objects such as "
+            problem += f"{self._prefix + '2/x'!r}: end it with '/'"
+            raise FolderRefused(str(self._folder), [problem])
         if delete and not files:
             raise FolderRefused(
                 str(self._folder), ["it has no files, and delete would delete every object"]
@@ -265,6 +276,10 @@ def _name_problem(relative: str, *, windows: bool) -> str:
         return "has an empty part or '.', which a path does not keep"
     if "\0" in relative:
         return "has a NUL character"
+    if any(len(part.encode()) > _PART_BYTES_MAX for part in parts):
+        return f"has a part of more than {_PART_BYTES_MAX} bytes, which file systems do not allow"
+    if windows and any(part.split(".")[0].rstrip().upper() in _DEVICES for part in parts):
+        return "has the name of a device of Windows"
     if windows and (_NOT_ON_WINDOWS & set(relative) or any(part[-1] in ". " for part in parts)):
         return "has a character that Windows does not allow there"
     return ""

@@ -94,6 +94,16 @@ async def test_a_broken_promise_is_refused_with_all_problems(client: Connect, na
         assert (await registry.register("orders", broken, compatibility="none")).version == 2
 
 
+async def test_a_promise_stays_until_another_one_is_made(client: Connect, name: str) -> None:
+    async with opened(client, name) as (_, registry):
+        await registry.register("orders", "id INT")
+        await registry.register("orders", "id STRING", compatibility="none")
+
+        assert (await registry.register("orders", "id DATE")).version == 3
+        with pytest.raises(IncompatibleSchema):
+            await registry.register("orders", "id BINARY", compatibility="backward")
+
+
 async def test_every_earlier_version_counts(client: Connect, name: str) -> None:
     async with opened(client, name) as (_, registry):
         await registry.register("orders", "id INT, a STRING")

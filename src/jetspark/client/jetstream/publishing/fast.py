@@ -50,8 +50,9 @@ LEADER_PAUSE_MAX: Final = 1.0
 class FastPublisher:
     """A fast batch, from ``JetStream.fast_publisher``; ``async with`` commits at a clean exit.
 
-    Messages are stored as they arrive, in order; it is not all or nothing. ``acked`` is the number
-    of messages known to be stored, ``ack`` the final answer.
+    Messages are stored as they arrive, in order; it is not all or nothing. ``acked`` counts the
+    messages that are settled: stored, or (with ``gap`` "ok") reported as missing. ``ack`` is the
+    final answer.
 
     If the connection is replaced or the stream changes its leader, the server is asked what it has
     of the batch. If nothing was lost, or ``gap`` is "ok", the batch continues; otherwise

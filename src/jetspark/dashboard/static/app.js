@@ -134,10 +134,16 @@ function zone() {
 function setMenu(open) {
   document.body.classList.toggle("menu-open", open);
   document.getElementById("menu").setAttribute("aria-expanded", String(open));
+  // The menu covers the page: the keyboard does not reach what no one sees.
+  main.inert = open;
 }
 
 function drawServer(state) {
   const place = document.getElementById("server");
+  // A screen reader reads what is drawn here: only what is new.
+  const shown = JSON.stringify([state.connected, state.server_name, state.address, state.version, state.health?.status, state.health?.error, state.problem]);
+  if (place.dataset.shown === shown) return;
+  place.dataset.shown = shown;
   if (state.connected) {
     const name = state.jetspark ? `jetspark ${state.jetspark}` : `nats-server ${state.version}`;
     const ill = isIll(state.health);
@@ -166,7 +172,10 @@ function showShortcuts() {
 let pressedG = 0;
 function onKey(event) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "Escape") setMenu(false);
+  if (event.key === "Escape" && document.body.classList.contains("menu-open")) {
+    setMenu(false);
+    document.getElementById("menu").focus();
+  }
   if (/^(input|textarea|select)$/i.test(event.target.tagName) || document.querySelector("dialog[open]")) return;
   if (Date.now() - pressedG < 1500) {
     pressedG = 0;

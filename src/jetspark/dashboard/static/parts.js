@@ -151,6 +151,7 @@ export function dialog(title, ...content) {
     h("button", { type: "button", class: "icon-button", "aria-label": "Close", onclick: () => place.close() }, "✕")));
   append(place, content);
   place.showModal();
+  place.querySelector("input, textarea, select")?.focus();
   return place;
 }
 

@@ -83,7 +83,7 @@ class Dashboard:
         self._sampler = Sampler(deployment, monitoring)
         self._survey = Survey(deployment)
         self._writes = Writes(deployment) if is_writable else None
-        self._overview = Overview(deployment, monitoring, self._sampler)
+        self._overview = Overview(self._sampler)
         streams, buckets = Streams(deployment), Buckets(deployment)
         consumers, objects = Consumers(deployment, self._survey), Objects(deployment)
         servers, pipelines = Servers(deployment, monitoring), Pipelines(deployment)

@@ -131,6 +131,10 @@ class Sampler:
             return
         for name in _VARZ:
             sample[name] = varz.get(name, 0)
+        try:
+            sample["health"] = await self._monitoring.document("healthz")
+        except Unavailable as error:
+            sample["missing"]["health"] = {"error": error.text, "hint": error.hint}
         config = (varz.get("jetstream") or {}).get("config") or {}
         sample["server_limits"] = {
             "max_memory": config.get("max_memory", -1),

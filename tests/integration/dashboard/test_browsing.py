@@ -23,6 +23,7 @@ from jetspark.dashboard.browse import BUDGET_BYTES, read_backwards, read_forward
 from jetspark.dashboard.deployment import Deployment, Target
 from jetspark.dashboard.monitoring import MonitorAddress, Monitoring
 from jetspark.dashboard.problems import Unavailable
+from jetspark.dashboard.sampler import Sampler
 
 SUBJECTS = ("a.one", "a.two", "b.one", "rare.x")
 
@@ -282,6 +283,36 @@ async def test_the_password_of_the_monitoring_port_is_not_shown() -> None:
         await monitoring.document("varz")
     assert "hunter2" not in str(refused.value)
     assert monitoring.url == "http://127.0.0.1:1/base"
+
+
+async def test_the_health_of_a_server_is_followed_while_a_page_is_open() -> None:
+    reported = b'{"status":"ok"}'
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = (await reader.readuntil(b"\r\n\r\n")).split(b" ")[1]
+        writer.write(b"HTTP/1.0 200 OK\r\n\r\n" + (reported if asked == b"/healthz" else b"{}"))
+        writer.close()
+
+    monitor = await asyncio.start_server(answer, "127.0.0.1", 0)
+    address = MonitorAddress(url=f"http://127.0.0.1:{monitor.sockets[0].getsockname()[1]}")
+    async with monitor, jetspark.Server() as server:
+        deployment = Deployment(lambda: Target(url=server.client_url, arguments={}))
+        await deployment.open()
+        sampler = Sampler(deployment, Monitoring(lambda: address))
+        sampling = asyncio.create_task(sampler.run())
+        sampler.enter()
+        try:
+            number, sample = await sampler.after(0)
+            assert sample["health"] == {"status": "ok"}
+            reported = b'{"status":"unavailable","error":"the disk is full"}'
+            number, sample = await sampler.after(number)
+            assert sample["health"]["error"] == "the disk is full"
+            reported = b'{"status":"ok"}'
+            _, sample = await sampler.after(number)
+            assert sample["health"] == {"status": "ok"}
+        finally:
+            sampling.cancel()
+            await deployment.close()
 
 
 async def test_a_live_tail_has_the_first_message_of_a_stream_and_of_the_next_one() -> None:

@@ -5,30 +5,19 @@ from typing import Any
 
 from starlette.requests import Request
 
-from jetspark.dashboard.deployment import Deployment
-from jetspark.dashboard.monitoring import Monitoring
-from jetspark.dashboard.problems import Unavailable
 from jetspark.dashboard.sampler import Sampler
 
 
 class Overview:
     """Answers about the deployment as a whole."""
 
-    def __init__(self, deployment: Deployment, monitoring: Monitoring, sampler: Sampler) -> None:
-        self._deployment = deployment
-        self._monitoring = monitoring
+    def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
 
     async def overview(self, request: Request) -> dict[str, Any]:
-        """The newest sample, those before it, and the health."""
+        """The newest sample, and those before it."""
         del request
-        sample = await self._sampler.newest()
-        health: Any = None
-        try:
-            health = await self._monitoring.document("healthz")
-        except Unavailable:
-            health = None
-        return {"sample": sample, "history": self._sampler.history(), "health": health}
+        return {"sample": await self._sampler.newest(), "history": self._sampler.history()}
 
     async def live(self, request: Request) -> AsyncGenerator[dict[str, Any], None]:
         """Every new sample."""

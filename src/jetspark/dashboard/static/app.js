@@ -2,7 +2,7 @@
 
 import { h, replace } from "./dom.js";
 import { events, openSession, session, signOut } from "./api.js";
-import { dialog, failure, loading, pageHead, retryLater } from "./parts.js";
+import { dialog, failure, isIll, loading, pageHead, retryLater } from "./parts.js";
 import { overview } from "./pages/overview.js";
 import { stream, streams } from "./pages/streams.js";
 import { consumer } from "./pages/consumers.js";
@@ -86,7 +86,7 @@ async function show({ keepFocus = false, quiet = false } = {}) {
   } catch (error) {
     if (error.status === undefined) console.error(error);
     const title = page ? parts.at(-1) || "Overview" : "No such page";
-    content = [pageHead(title), failure(error, page && (() => show()))];
+    content = [pageHead(title, { crumbs: page ? crumbsOf(parts) : [] }), failure(error, page && (() => show()))];
     retryLater(place, error, () => show({ keepFocus: true, quiet: true }));
   }
   if (mine !== turn) return;
@@ -94,6 +94,15 @@ async function show({ keepFocus = false, quiet = false } = {}) {
   if (quiet) replace(main, place);
   if (!keepFocus) main.focus({ preventScroll: true });
   if (!quiet) scrollTo(0, 0);
+}
+
+// The way back from a page that could not be loaded: the addresses above its own.
+function crumbsOf(parts) {
+  const [, title] = PAGES.find(([key]) => key === parts[0]) ?? [];
+  if (parts.length < 2 || !title) return [];
+  const above = [[title, `#/${parts[0]}`]];
+  if (parts.length > 2) above.push([parts[1], `#/${parts[0]}/${encodeURIComponent(parts[1])}`]);
+  return above;
 }
 
 function go(hash) {
@@ -125,13 +134,20 @@ function zone() {
 function setMenu(open) {
   document.body.classList.toggle("menu-open", open);
   document.getElementById("menu").setAttribute("aria-expanded", String(open));
+  // The menu covers the page: the keyboard does not reach what no one sees.
+  main.inert = open;
 }
 
 function drawServer(state) {
   const place = document.getElementById("server");
+  // A screen reader reads what is drawn here: only what is new.
+  const shown = JSON.stringify([state.connected, state.server_name, state.address, state.version, state.health?.status, state.health?.error, state.problem]);
+  if (place.dataset.shown === shown) return;
+  place.dataset.shown = shown;
   if (state.connected) {
     const name = state.jetspark ? `jetspark ${state.jetspark}` : `nats-server ${state.version}`;
-    replace(place, h("span", { class: "status-dot good" }), h("span", { class: "server-name" }, state.server_name), h("span", { class: "server-detail" }, `${name} · ${state.address}${state.account ? ` · account ${state.account}` : ""}`));
+    const ill = isIll(state.health);
+    replace(place, h("span", { class: `status-dot ${ill ? "bad" : "good"}` }), h("span", { class: "server-name" }, state.server_name), ill && h("a", { class: "badge bad", href: "#/", title: state.health.error }, state.health.status), h("span", { class: "server-detail" }, `${name} · ${state.address}${state.account ? ` · account ${state.account}` : ""}`));
   } else {
     replace(place, h("span", { class: "status-dot bad" }), h("span", { class: "server-name" }, state.problem || "not connected"));
   }
@@ -156,7 +172,10 @@ function showShortcuts() {
 let pressedG = 0;
 function onKey(event) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "Escape") setMenu(false);
+  if (event.key === "Escape" && document.body.classList.contains("menu-open")) {
+    setMenu(false);
+    document.getElementById("menu").focus();
+  }
   if (/^(input|textarea|select)$/i.test(event.target.tagName) || document.querySelector("dialog[open]")) return;
   if (Date.now() - pressedG < 1500) {
     pressedG = 0;

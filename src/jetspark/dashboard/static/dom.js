@@ -31,9 +31,17 @@ export function append(element, children) {
   }
 }
 
+// What is drawn again while someone is on one of its links leaves them on it.
 export function replace(element, ...children) {
+  const at = [...element.querySelectorAll("a[href]")].indexOf(document.activeElement);
+  const where = at < 0 ? "" : document.activeElement.getAttribute("href");
   element.replaceChildren();
   append(element, children);
+  if (at >= 0) {
+    const links = [...element.querySelectorAll("a[href]")];
+    const same = (link) => link?.getAttribute("href") === where;
+    (same(links[at]) ? links[at] : links.find(same))?.focus({ preventScroll: true });
+  }
   return element;
 }
 

@@ -42,6 +42,11 @@ function title(error) {
   }
 }
 
+// Whether a server reports that it does not work as it should.
+export function isIll(health) {
+  return Boolean(health?.status) && health.status !== "ok";
+}
+
 // A note about something that this deployment does not report, with how to get it.
 export function missing(found, what) {
   return h("div", { class: "notice" }, h("p", {}, h("b", {}, `${what}: `), found.error, "."), found.hint && h("p", {}, found.hint));
@@ -126,8 +131,11 @@ export function search(label, value, onChange, placeholder = "") {
 }
 
 export function tabs(label, items, current) {
-  return h("nav", { class: "tabs", "aria-label": label },
+  const place = h("nav", { class: "tabs", "aria-label": label },
     items.map(([key, text, href]) => h("a", { href, "aria-current": key === current ? "page" : null }, text)));
+  // Where the tabs are wider than the screen, the current one is in sight.
+  requestAnimationFrame(() => place.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }));
+  return place;
 }
 
 export function toast(text, kind = "") {
@@ -143,6 +151,7 @@ export function dialog(title, ...content) {
     h("button", { type: "button", class: "icon-button", "aria-label": "Close", onclick: () => place.close() }, "✕")));
   append(place, content);
   place.showModal();
+  place.querySelector("input, textarea, select")?.focus();
   return place;
 }
 

@@ -2,11 +2,13 @@
 
 import { h, replace } from "../dom.js";
 import { get } from "../api.js";
-import { bytes, count, duration, limit, short } from "../format.js";
+import { bytes, count, duration, limit, percent, short } from "../format.js";
 import { linePlot, meter } from "../plot.js";
-import { empty, missing, pageHead, stat } from "../parts.js";
+import { empty, isIll, missing, pageHead, stat } from "../parts.js";
 
 const KEPT = 900;
+// From this share of a limit on, in percent, the page says so.
+const NEAR = 95;
 
 export async function overview({ watch }) {
   const found = await get("overview");
@@ -25,7 +27,7 @@ export async function overview({ watch }) {
   ];
 
   function draw(sample) {
-    drawTiles(tiles, sample, found.health);
+    drawTiles(tiles, sample);
     drawStorage(storage, sample);
     drawNotes(notes, sample);
     const has = new Set(samples.flatMap((one) => Object.keys(one)));
@@ -51,11 +53,12 @@ export async function overview({ watch }) {
   return [pageHead("Overview"), notes, tiles, h("div", { class: "grid-2" }, plots.map((plot) => plot.card)), storage];
 }
 
-function drawTiles(place, sample, health) {
+function drawTiles(place, sample) {
+  const health = sample.health;
   const js = sample.jetstream ?? {};
   const rates = sample.rates ?? {};
   const known = (value, text) => (value === undefined ? "–" : text);
-  const healthy = health ? health.status === "ok" : null;
+  const healthy = health ? !isIll(health) : null;
   place.className = "stats four";
   replace(place,
     stat("Messages in", known(rates.in_msgs, `${short(rates.in_msgs)}/s`), known(sample.in_msgs, `${short(sample.in_msgs)} since the start`)),
@@ -74,6 +77,13 @@ function bound(sample, name) {
   return own > 0 ? own : sample.server_limits?.[name];
 }
 
+function limits(sample) {
+  const js = sample.jetstream;
+  if (!js) return [];
+  return [["Disk", js.storage, bound(sample, "max_storage"), bytes], ["Memory", js.memory, bound(sample, "max_memory"), bytes],
+    ["Streams", js.streams, js.max_streams, count], ["Consumers", js.consumers, js.max_consumers, count]];
+}
+
 function drawStorage(place, sample) {
   const js = sample.jetstream;
   if (!js) {
@@ -81,20 +91,34 @@ function drawStorage(place, sample) {
     return;
   }
   place.hidden = false;
-  const rows = [["Disk", js.storage, bound(sample, "max_storage"), bytes], ["Memory", js.memory, bound(sample, "max_memory"), bytes],
-    ["Streams", js.streams, js.max_streams, count], ["Consumers", js.consumers, js.max_consumers, count]];
-  replace(place, h("h2", {}, "Use of limits"), rows.map(([label, used, most, show]) => (most > 0
+  replace(place, h("h2", {}, "Use of limits"), limits(sample).map(([label, used, most, show]) => (most > 0
     ? meter(label, used, most, `${show(used)} of ${show(most)}`)
     : h("div", { class: "meter-row" }, h("div", { class: "meter-text" }, h("span", {}, label), h("span", { class: "number" }, `${show(used)}, unlimited`))))));
 }
 
 function drawNotes(place, sample) {
   const notes = [];
+  for (const [text, kind] of warnings(sample)) notes.push(h("p", { class: `notice ${kind}`, role: "alert" }, text));
   if (!sample.connected) notes.push(empty("Not connected", sample.problem));
   if (sample.missing?.jetstream) notes.push(missing(sample.missing.jetstream, "JetStream"));
   if (sample.missing?.monitoring) notes.push(missing(sample.missing.monitoring, "Rates, connections and health are missing"));
-  if (place.dataset.shown !== JSON.stringify(sample.missing) + sample.connected) {
+  const shown = JSON.stringify([sample.missing, sample.connected, warnings(sample)]);
+  if (place.dataset.shown !== shown) {
     replace(place, notes);
-    place.dataset.shown = JSON.stringify(sample.missing) + sample.connected;
+    place.dataset.shown = shown;
   }
+}
+
+// What someone must do something about: the server's own report, and limits that are reached. A
+// server at its limit is healthy, and refuses what does not fit.
+function warnings(sample) {
+  const found = [];
+  if (isIll(sample.health)) found.push([sample.health.error || `The server reports ${sample.health.status}`, "bad"]);
+  for (const text of sample.health?.jetspark?.warnings ?? []) found.push([text, "warn"]);
+  for (const [label, used, most] of limits(sample)) {
+    if (!(most > 0) || percent(used, most) < NEAR) continue;
+    if (used >= most) found.push([`${label}: the limit is reached. What needs more is refused.`, "bad"]);
+    else found.push([`${label}: ${Math.floor(percent(used, most))} % of the limit are used. What needs more than the rest is refused.`, "warn"]);
+  }
+  return found;
 }

@@ -8,8 +8,8 @@ import { streamHref } from "./streams.js";
 
 export async function publish(context) {
   if (!context.session.writable) {
-    return [pageHead("Publish"), empty("The dashboard is read-only", "It can publish test messages, edit keys and pause consumers if it is started so, with a password:",
-      h("pre", { class: "payload" }, h("code", {}, "JETSPARK_DASHBOARD_TOKEN=… jetspark dashboard --write")))];
+    return [pageHead("Publish"), empty("The dashboard is read-only", "It can publish test messages, edit keys and pause consumers if it is started so, with a password. In a server (monitor_token of its jetspark block is the password), or over any:",
+      h("pre", { class: "payload" }, h("code", {}, "jetspark serve --dashboard-write\nJETSPARK_DASHBOARD_TOKEN=… jetspark dashboard --write")))];
   }
   const subject = h("input", { type: "text", required: true, value: context.query.get("subject") ?? "", placeholder: "orders.de.new", spellcheck: "false", autocomplete: "off", "data-search": true });
   const headers = h("textarea", { rows: 3, placeholder: "Name: value", spellcheck: "false" });

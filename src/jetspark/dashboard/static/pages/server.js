@@ -29,7 +29,7 @@ export async function connections(context) {
         { title: "Number", cell: (row) => count(row.cid), number: true }, { title: "User", cell: (row) => [row.authorized_user, row.account].filter(Boolean).join(" · ") },
         { title: "Subscriptions", cell: (row) => count(row.subscriptions), number: true }, { title: "Unread", cell: (row) => unread(row, found.max_pending), number: true },
         { title: "Received", cell: (row) => traffic(row.out_msgs, row.out_bytes), number: true }, { title: "Sent", cell: (row) => traffic(row.in_msgs, row.in_bytes), number: true },
-        state === "open" ? { title: "Round trip", cell: (row) => row.rtt ?? "", number: true } : { title: "Reason", cell: (row) => badge(row.reason ?? "", /slow|violation|error|exceed|fail/i.test(row.reason ?? "") ? "bad" : "") },
+        state === "open" ? { title: "Round trip", cell: (row) => rounded(row.rtt), number: true } : { title: "Reason", cell: (row) => badge(row.reason ?? "", /slow|violation|error|exceed|fail/i.test(row.reason ?? "") ? "bad" : "") },
         { title: state === "open" ? "Connected" : "Closed", cell: (row) => h("span", { title: dateTime(row.stop ?? row.start) }, state === "open" ? row.uptime : ago(row.stop)) },
       ], found.rows), pager({ from: offset + 1, to: offset + found.rows.length, total: found.total, what: "connections",
         previous: offset > 0 && (() => { offset -= ROWS; refresh(); }), next: offset + ROWS < found.total && (() => { offset += ROWS; refresh(); }) })];
@@ -43,6 +43,11 @@ export async function connections(context) {
 function unread(row, most) {
   const size = row.pending_bytes ?? 0;
   return h("span", { class: most && size > most / 2 ? "bad" : size > 0 ? "warn" : "" }, bytes(size));
+}
+
+// A duration as servers write it, 30.959287ms, with the digits that mean something.
+function rounded(text) {
+  return (text ?? "").replace(/^(\d+\.\d+)(\D+)$/, (_, number, unit) => `${Number(Number(number).toPrecision(3))} ${unit}`);
 }
 
 function traffic(messages, size) {
@@ -74,7 +79,7 @@ function showStore(found, offset, move) {
       stat("Lost streams", count((found.lost_streams ?? []).length), "could not be opened", { level: (found.lost_streams ?? []).length ? "bad" : "good" })),
     (found.lost_streams ?? []).map((one) => h("p", { class: "notice bad" }, h("b", {}, `${one.account} ${one.stream}: `), one.reason)),
     commits.durations?.some((one) => one.count) && h("section", { class: "card" }, h("h2", {}, "How long syncs took"), bars("How long syncs took", commits.durations.filter((one) => one.count).map((one) => ({ label: one.le_ns ? `≤ ${duration(one.le_ns)}` : "longer", value: one.count, shown: count(one.count) })))),
-    bad.length > 0 && h("p", { class: "notice bad" }, `${bad.length} streams on this page need attention.`),
+    bad.length > 0 && h("p", { class: "notice bad" }, `${bad.length === 1 ? "A stream" : `${bad.length} streams`} on this page ${bad.length === 1 ? "needs" : "need"} attention.`),
     found.streams.length ? table("Streams on disk", [
       { title: "Stream", cell: (row) => [h("span", { class: "strong" }, row.stream), h("span", { class: "muted block" }, row.account)], wide: true }, { title: "Durability", cell: (row) => row.durability ?? row.kind },
       { title: "Messages", cell: (row) => count(row.messages), number: true }, { title: "Segments", cell: (row) => count(row.segments), number: true }, { title: "On disk", cell: (row) => bytes(row.file_bytes), number: true },

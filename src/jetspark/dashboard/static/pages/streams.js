@@ -227,13 +227,23 @@ function messageRow(row, name, context) {
     h("td", { "data-label": "Size", class: "number nowrap" }, h("div", { class: "cell" }, bytes(row.size))),
     h("td", { "data-label": "Payload", class: "clip" }, h("div", { class: "cell" }, preview(row))));
   let detail = null;
+  function close() {
+    detail.remove();
+    detail = null;
+  }
+  function onEscape(event) {
+    if (event.key !== "Escape" || !detail) return;
+    close();
+    toggle.setAttribute("aria-expanded", "false");
+    toggle.focus();
+  }
+  toggle.addEventListener("keydown", onEscape);
   line.addEventListener("click", (event) => {
     if (event.target.closest("a") || getSelection().toString()) return;
     if (detail) {
-      detail.remove();
-      detail = null;
+      close();
     } else {
-      detail = h("tr", { class: "detail" }, h("td", { colspan: 5 }, messageDetail(row, name, context)));
+      detail = h("tr", { class: "detail", onkeydown: onEscape }, h("td", { colspan: 5 }, messageDetail(row, name, context)));
       line.after(detail);
     }
     toggle.setAttribute("aria-expanded", String(Boolean(detail)));

@@ -112,7 +112,9 @@ function messages(context, place, name, info) {
   let tail = null;
   const rows = h("div", {});
   const news = h("p", { class: "note", role: "status", hidden: true });
-  let shownState = info;
+  // What the rows were read from, and the newest that is known of the stream.
+  let basis = info;
+  let latest = info;
   const filter = h("input", { type: "text", value: where.filter, placeholder: config0(info), "data-search": true, spellcheck: "false", autocomplete: "off" });
   const from = h("input", { type: "text", inputmode: "numeric", pattern: "[0-9,. ]*", value: where.from, placeholder: "newest" });
   const time = h("input", { type: "datetime-local", step: 1, value: localValue(where.time) });
@@ -120,14 +122,14 @@ function messages(context, place, name, info) {
 
   function refresh() {
     setQuery({ filter: where.filter, from: where.from, time: where.time });
-    return load(rows, () => get(path`streams/${name}/messages` + query({ ...where, limit: ROWS })), (found) => { news.hidden = true; shownState = null; return showRows(found); });
+    return load(rows, () => get(path`streams/${name}/messages` + query({ ...where, limit: ROWS })), (found) => { news.hidden = true; basis = { created: latest.created, state: { last_seq: found.last_seq } }; return showRows(found); });
   }
 
   // Rows stay where they are while someone reads them; the page says that there are others.
   function onFresh(fresh) {
-    shownState ??= fresh;
-    const isOther = fresh.created !== shownState.created;
-    const more = minus(fresh.state.last_seq, shownState.state.last_seq);
+    latest = fresh;
+    const isOther = fresh.created !== basis.created;
+    const more = minus(fresh.state.last_seq, basis.state.last_seq);
     news.hidden = Boolean(tail) || where.from !== "" || where.time !== "" || (!isOther && more <= 0);
     if (!news.hidden) replace(news, isOther ? "The stream was deleted and created again since. " : `${count(more)} newer ${more === 1 ? "message" : "messages"} since. `, h("button", { type: "button", class: "link-button", onclick: () => { where.before = ""; back = []; refresh(); } }, "Show the newest"));
   }

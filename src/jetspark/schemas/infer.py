@@ -11,17 +11,10 @@ import msgspec
 from jetspark.errors import InvalidSchema, PayloadMismatch
 from jetspark.schemas.ddl import to_ddl
 from jetspark.schemas.formats import codec_of
-from jetspark.schemas.shapes import is_nameable
+from jetspark.schemas.shapes import UNREADABLE, is_nameable
 from jetspark.schemas.types import Field, ListType, MapType, RecordType, Scalar, Type
 
 SelfDescribed = Literal["json", "msgpack"]
-_UNREADABLE: Final = (
-    msgspec.MsgspecError,
-    UnicodeError,
-    RecursionError,
-    OverflowError,
-    ValueError,
-)
 _LONG: Final = 2**63
 _DIGITS: Final = 38
 
@@ -53,7 +46,7 @@ def infer_schema(samples: Iterable[bytes], *, format: SelfDescribed = "json") ->
     for data in every:
         try:
             value = decode(data)
-        except _UNREADABLE:
+        except UNREADABLE:
             continue
         if isinstance(value, Mapping):
             root.add(value)

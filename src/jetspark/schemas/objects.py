@@ -7,18 +7,9 @@ import msgspec
 from jetspark.errors import PayloadMismatch
 from jetspark.schemas.compatibility import reading_problems
 from jetspark.schemas.ddl import parse_ddl, to_ddl
-from jetspark.schemas.shapes import Shapes, check_shape
+from jetspark.schemas.shapes import UNREADABLE, Shapes, check_shape
 from jetspark.schemas.types import RecordType
 from jetspark.schemas.values import Checker, plain
-
-# What arbitrary bytes may cause; their depth is bounded by Python's recursion limit.
-_UNREADABLE: Final = (
-    msgspec.MsgspecError,
-    UnicodeError,
-    RecursionError,
-    OverflowError,
-    ValueError,
-)
 
 
 class ObjectCodec:
@@ -50,7 +41,7 @@ class ObjectCodec:
             found = self._decoder.decode(data)
         except msgspec.ValidationError as error:
             raise PayloadMismatch(str(error)) from None
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise PayloadMismatch(f"invalid {self._format}: {error}") from None
         row: dict[str, Any] = plain(found, self.record)
         return row

@@ -16,6 +16,8 @@ from jetspark.schemas.types import BITS, Field, ListType, MapType, RecordType, S
 
 # Field names that msgspec cannot match.
 _UNNAMEABLE: Final = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
+# What arbitrary bytes may cause in msgspec; their depth is bounded by Python's recursion limit.
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError, OverflowError, ValueError)
 FLOAT_MAX: Final = 3.4028234663852886e38
 _SIMPLE: Final[dict[str, Any]] = {
     "boolean": bool,

@@ -17,10 +17,10 @@ from tests.support.dashboards import ask, ask_in_loop
 
 import jetspark
 import jetspark.sync
-from jetspark.cli.pipeline.reports import FlowReport
 from jetspark.dashboard.api import pipelines
 from jetspark.dashboard.browse import BUDGET_BYTES, read_backwards, read_forwards
 from jetspark.dashboard.deployment import Deployment, Target
+from jetspark.dashboard.flow_report import FlowReport
 from jetspark.dashboard.monitoring import MonitorAddress, Monitoring
 from jetspark.dashboard.problems import Unavailable
 from jetspark.dashboard.sampler import Sampler

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from jetspark.dashboard.flow_report import BEAT_S, FlowReport
 from jetspark.errors import Error
 from jetspark.spark.pipelines.progress import (
     Event,
@@ -21,34 +22,8 @@ if TYPE_CHECKING:
 
 # Progress comes several times a second, which is more than a page shows.
 EVERY_S: Final = 2.0
-# A flow without messages makes no progress: its report is renewed, so that a run that was killed
-# can be distinguished from one that waits. The dashboard calls a flow silent after three of these.
-BEAT_S: Final = 10.0
 # A server that is away must not hold up the flows for longer.
 _TIMEOUT_S: Final = 1.0
-
-
-class FlowReport(msgspec.Struct, kw_only=True):
-    """What is known about a flow; the dashboard recognises it by its first three fields."""
-
-    project: str
-    flow: str
-    state: str
-    """``running``, ``restarting``, ``failed`` or ``stopped``."""
-    target: str = ""
-    query: str = ""
-    epoch: int | None = None
-    rows: int = 0
-    """Rows of this run."""
-    rows_per_second: float = 0.0
-    """Of the last micro-batch with rows."""
-    batch_seconds: float = 0.0
-    lag: int | None = None
-    violations: int = 0
-    """Rows of this run that violate an expectation."""
-    failures: int = 0
-    error: str = ""
-    time: str = ""
 
 
 class FlowReports:

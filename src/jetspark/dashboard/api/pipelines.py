@@ -17,6 +17,7 @@ from jetspark.client.jetstream.streams import Stream
 from jetspark.dashboard.api.buckets import operation
 from jetspark.dashboard.browse import read_backwards
 from jetspark.dashboard.deployment import TIMEOUT_S, Deployment
+from jetspark.dashboard.flow_report import SILENT_S, FlowReport
 from jetspark.dashboard.query import Query
 from jetspark.dashboard.values import iso, printable, read_json
 from jetspark.errors import Error
@@ -24,8 +25,6 @@ from jetspark.errors import Error
 KEYS_MAX: Final = 1000
 BUCKETS_MAX: Final = 200
 SAMPLE: Final = 20
-# A run renews the reports of its flows every 10 s: without one for so long, it was killed.
-SILENT_S: Final = 30.0
 
 
 class LedgerEntry(msgspec.Struct, frozen=True):
@@ -37,24 +36,6 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     begun: int | None = None
     runs: tuple[object, ...] = ()
     stream: str = ""
-
-
-class FlowReport(msgspec.Struct, frozen=True):
-    """What a continuous run reports of a flow (``FlowReport`` of the command ``pipeline``)."""
-
-    project: str
-    flow: str
-    state: str
-    target: str = ""
-    query: str = ""
-    epoch: int | None = None
-    rows: int = 0
-    rows_per_second: float = 0.0
-    batch_seconds: float = 0.0
-    lag: int | None = None
-    violations: int = 0
-    failures: int = 0
-    error: str = ""
 
 
 class Pipelines:

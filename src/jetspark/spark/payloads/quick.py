@@ -10,11 +10,10 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import types
 
-from jetspark.schemas.shapes import Shapes
+from jetspark.schemas.shapes import UNREADABLE, Shapes
 from jetspark.spark.payloads.arrow import ArrowColumns, Doubtful
 from jetspark.spark.payloads.columns import UNFIT, ColumnBuilder
 from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat
-from jetspark.spark.payloads.rows import UNREADABLE
 from jetspark.spark.payloads.spark_types import record_of
 
 # After a batch that did not match, the next 1, 2, 4, ... are not tried.

@@ -5,13 +5,10 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
-from jetspark.schemas.shapes import Shapes
+from jetspark.schemas.shapes import UNREADABLE, Shapes
 from jetspark.schemas.types import RecordType
 from jetspark.spark.payloads.plan import DecodePlan, PayloadFormat
 from jetspark.spark.payloads.spark_types import record_of
-
-# Exceptions that a hostile payload may cause; depth is bounded by Python's recursion limit.
-UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError, OverflowError, ValueError)
 
 # Unknown fields named in a reason; a payload may have millions.
 _EXTRA_SHOWN: Final = 5

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from jetspark import sync
-from jetspark.cli.pipeline.reports import FlowReport, FlowReports
+from jetspark.cli.pipeline.reports import FlowReports
+from jetspark.dashboard.flow_report import FlowReport
 from jetspark.errors import Error
 from jetspark.spark.pipelines.progress import FlowFailed, FlowProgress, FlowStarted, RunStopped
 

@@ -27,7 +27,8 @@ async def put_folder(
             folder, prefix, delete=delete, dry_run=dry_run,
             progress=lambda files, _total: bar(files),
         )  # fmt: skip
-    _show(session, done, bucket, folder, dry_run=dry_run, verb="Stored", gone="objects")
+    verb = "Would store" if dry_run else "Stored"
+    _show(session, done, bucket, folder, dry_run=dry_run, verb=verb, gone="objects")
 
 
 async def get_folder(
@@ -46,7 +47,8 @@ async def get_folder(
             folder, prefix, delete=delete, dry_run=dry_run,
             progress=lambda files, _total: bar(files),
         )  # fmt: skip
-    _show(session, done, bucket, folder, dry_run=dry_run, verb="Wrote", gone="files")
+    verb = "Would write" if dry_run else "Wrote"
+    _show(session, done, bucket, folder, dry_run=dry_run, verb=verb, gone="files")
 
 
 def _confirm(replaced: int, deleted: int, what: str) -> None:
@@ -69,9 +71,8 @@ def _show(
         for name in done.deleted:
             output.line(f"delete {visible(name)}")
     output.done(
-        f"{'Nothing changed. Otherwise: ' if dry_run else ''}{verb} {len(done.copied)} files with "
-        f"{format_bytes(done.size)}, {done.unchanged} unchanged, {len(done.deleted)} {gone} "
-        "deleted",
+        f"{verb} {len(done.copied)} files with {format_bytes(done.size)}, {done.unchanged} "
+        f"unchanged, {len(done.deleted)} {gone} deleted",
         bucket=bucket, folder=str(folder), copied=list(done.copied), unchanged=done.unchanged,
         deleted=list(done.deleted), bytes=done.size, dry_run=dry_run,
     )  # fmt: skip

@@ -15,6 +15,10 @@ Configure = Callable[[str], Path]
 TESTS = Path(__file__).parents[1]
 # Files that take longest: they begin first, so that the workers end at about the same time.
 LONGEST = (
+    "interop/clients/test_recorded_clients.py",
+    "integration/kit/test_sample_project.py",
+    "integration/clients/test_extreme_inputs.py",
+    "integration/kit/test_endings.py",
     "interop/api/test_limits_of_values.py",
     "interop/publishing/test_batch_differential.py",
     "integration/remotes/test_mirrors.py",

@@ -251,6 +251,8 @@ async def _event_texts(
                 following = None
                 if found is None:
                     return
+                if position := found.get("position"):
+                    yield f"id: {position}\n".encode()
                 yield b"data: " + msgspec.json.encode(found) + b"\n\n"
                 if problem is not None:
                     return

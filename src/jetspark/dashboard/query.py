@@ -52,3 +52,13 @@ class Query:
                 f"{found!r} is no subject: expected tokens like orders.*.new or orders.>"
             )
         return "" if found == ">" else found
+
+    def tail_position(self) -> tuple[int, str]:
+        """The last sequence that a page has seen and when its stream was created; -1 if none.
+
+        A browser that connects again sends the id of the last event, a page that opens another
+        event stream sends it as an argument.
+        """
+        found = self._request.headers.get("last-event-id") or self.text("after")
+        sequence, _, created = found.partition("@")
+        return whole(sequence, "after", default=-1), created

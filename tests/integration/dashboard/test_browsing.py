@@ -319,13 +319,8 @@ async def test_a_live_tail_has_the_first_message_of_a_stream_and_of_the_next_one
     async with jetspark.Server(dashboard=True) as server, await server.connect() as client:
         context = client.jetstream()
         await context.create_stream("S", subjects=["s.*"])
-        port = urlsplit(server.monitor_url).port
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(
-            b"GET /dashboard/api/streams/S/tail?filter=s.rare HTTP/1.1\r\nHost: localhost\r\n\r\n"
-        )
-        await reader.readuntil(b'data: {"tail":true}\n\n')
-        await asyncio.sleep(1)  # a look at the empty stream
+        reader, writer = await _open_tail(server, "?filter=s.rare")
+        await _position(reader)
         for number in range(300):
             await context.publish("s.noise" if number else "s.rare", b"x")
         rows, is_cut = await _tail(reader)
@@ -344,6 +339,52 @@ async def test_a_live_tail_has_the_first_message_of_a_stream_and_of_the_next_one
         writer.close()
         assert is_cut
         assert rows[-1]["seq"] > 50
+
+
+async def test_a_live_tail_that_lost_its_connection_continues_where_it_was() -> None:
+    async with jetspark.Server(dashboard=True) as server, await server.connect() as client:
+        context = client.jetstream()
+        await context.create_stream("S", subjects=["s.*"])
+        await context.publish("s.a", b"before the tail")
+        reader, writer = await _open_tail(server)
+        position = await _position(reader)
+        writer.close()
+        await context.publish("s.a", b"while it was away")
+        # A browser that connects again, and a page that comes back.
+        for query, header in (("", f"Last-Event-ID: {position}\r\n"), (f"?after={position}", "")):
+            reader, writer = await _open_tail(server, query, header)
+            rows, _ = await _tail(reader)
+            writer.close()
+            assert [row["seq"] for row in rows] == [2]
+        await context.delete_stream("S")
+        await context.create_stream("S", subjects=["s.*"])
+        for _ in range(3):
+            await context.publish("s.a", b"of another stream")
+        reader, writer = await _open_tail(server, f"?after={position}")
+        rows, _ = await _tail(reader)
+        writer.close()
+        assert [row["seq"] for row in rows] == [1, 2, 3]
+
+
+async def _open_tail(
+    server: jetspark.Server, query: str = "", header: str = ""
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(server.monitor_url).port)
+    query = query.replace("+", "%2B")
+    writer.write(
+        f"GET /dashboard/api/streams/S/tail{query} HTTP/1.1\r\n"
+        f"Host: localhost\r\n{header}\r\n".encode()
+    )
+    return reader, writer
+
+
+async def _position(reader: asyncio.StreamReader) -> str:
+    """The next position of a tail."""
+    async with asyncio.timeout(10):
+        line = b""
+        while not line.startswith(b"id: "):
+            line = await reader.readuntil(b"\n")
+    return line.removeprefix(b"id: ").decode().strip()
 
 
 async def _tail(reader: asyncio.StreamReader) -> tuple[list[Any], bool]:

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -143,39 +142,41 @@ class Streams:
     async def tail(self, request: Request) -> AsyncGenerator[dict[str, Any], None]:
         """New messages as they are stored, read by sequence: a work queue keeps its messages.
 
-        What arrives faster than a page can show is skipped, which the page says.
+        What arrives faster than a page can show is skipped, which the page says. Each event has
+        the position after it, with which a page that lost its connection continues.
         """
         query = Query(request)
         name, pattern = query.name("stream", "stream"), query.pattern("filter")
         stopping: asyncio.Event = request.state.stopping
-        # A page that comes back says what it has seen; else the first look decides what is new.
-        after = query.number("after") if query.text("after") else -1
-        created: datetime | None = None
+        # Without a position the first look decides what is new.
+        after, created = query.tail_position()
         yield {"tail": True}
         while not stopping.is_set():
             began = time.monotonic()
             try:
                 stream = await self._deployment.stream(name)
                 info = stream.cached_info
-                last = info.state.last_seq
-                if after < 0:
+                last, made = info.state.last_seq, info.created.isoformat()
+                is_first_look = after < 0
+                if is_first_look:
                     after = last
-                elif created not in {None, info.created} or last < after:
+                elif created not in {"", made} or last < after:
                     after = 0  # another stream of the same name: all of it is new
-                created = info.created
+                event: dict[str, Any] = {}
                 if last > after:
                     found = await read_backwards(
                         self._deployment, stream, 0, pattern, TAIL_ROWS, after=after
                     )
                     if found.messages:
-                        yield {
+                        event = {
                             "rows": [message_row(each) for each in reversed(found.messages)],
                             # Of a subject it is not known how many of these were on it.
                             "skipped": max(found.next - after - 1, 0) if not pattern else 0,
                             "is_cut": found.next > 0,
-                            "after": last,
                         }
-                    after = last
+                after, created = last, made
+                if event or is_first_look:
+                    yield {**event, "position": f"{after}@{created}"}
             except Error as error:
                 problem = problem_of(error)
                 yield {"problem": problem.body() if problem else {"error": str(error)}}

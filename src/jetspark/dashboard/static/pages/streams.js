@@ -156,15 +156,16 @@ function messages(context, place, name, info) {
     live.setAttribute("aria-pressed", "true");
     live.textContent = "Stop tail";
     const list = h("div", {});
-    const status = h("p", { class: "note", role: "status" }, "Waiting for new messages…");
+    const status = h("p", { class: "note", role: "status" }, "Connecting…");
     let shown = [];
     let skipped = 0;
     let isCut = false;
     replace(rows, status, list);
     let after = "";
     tail = events(() => path`streams/${name}/tail` + query({ filter: where.filter, after }), (event) => {
-      after = event.after ?? after;
+      after = event.position ?? after;
       if (event.problem) replace(status, h("span", { class: "bad" }, event.problem.error));
+      if (event.position && !event.rows) replace(status, "Waiting for new messages…");
       if (!event.rows) return;
       skipped = plus(skipped, event.skipped);
       isCut ||= event.is_cut;

@@ -152,7 +152,7 @@ def test_any_argument_of_the_command_line_is_answered_without_a_traceback(
 ) -> None:
     """Nothing listens where they connect, so what is left is how arguments are read."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("JETSPARK_URL", "nats://127.0.0.1:1")
+    monkeypatch.setenv("NATS_URL", "nats://127.0.0.1:1")
     runner = CliRunner()
     tried = [(path, parameter) for path, command in commands(main) for parameter in command.params]
     assert len(tried) > 30

@@ -82,8 +82,9 @@ class Compactor(Task):
         # Its own: a codec is used by one thread.
         self.codec: Codec = Codec(log.codec.seed)
         self.sources = sources
-        # Newest last, visited newest first: a message is evicted by a newer one, so when the newer
-        # one is named as removed, the evicted one is found to be removed later.
+        # Newest last, visited newest first, the newest row of each first: messages are evicted in
+        # their order, and by newer ones. So if one is named as removed, what was evicted before it
+        # is found to be removed later.
         self.before = before
         # The range of the run.
         self.first_seq: int = sequences[0]
@@ -129,7 +130,8 @@ class Compactor(Task):
         elif len(self.pieces) >= STEP_WRITE:
             self._write()
         elif self.before:
-            self._name_removed(self.before.pop())
+            while self.before and not self._name_removed(self.before.pop()):
+                pass
         elif self.current_source < len(self.sources):
             self._copy(self.sources[self.current_source])
             return self.failed
@@ -171,17 +173,20 @@ class Compactor(Task):
             self.files.remove(temporary)
             self.output = self.files.open(temporary, create=True)
 
-    def _name_removed(self, before: Before) -> None:
-        """Record what was removed among some rows before the run."""
+    def _name_removed(self, before: Before) -> bool:
+        """Record what was removed among some rows before the run; False if they are all live."""
         columns = before.columns
         flags = b""
         # Rows are only ever emptied, or dropped when everything is purged.
         if columns is not None and columns.base == before.first:
+            if columns.live == len(columns.offsets):
+                return False
             flags = removed_rows(columns)
             if not flags:
-                return
+                return True
             flags = zlib.compress(flags, 1)
         self._put(SEGMENT_DROP, before.first, before.first + before.count - 1, flags)
+        return True
 
     def _put(self, kind: int, first: int, last: int, more: bytes) -> None:
         """Add a record that is not a message."""

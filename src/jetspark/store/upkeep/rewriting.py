@@ -95,15 +95,18 @@ def copy_record(codec: Codec, data: bytes, at: i64, total: i64, writer: BytesWri
 
 
 def removed_rows(columns: Columns) -> bytes:
-    """Return one bit per row: 1 where the file has a removed message; empty if there is none."""
+    """Return one bit per row: 1 where the file has a removed message; empty if there is none.
+
+    The newest first: messages are removed by another thread meanwhile, the oldest first.
+    """
     flags = bytearray((len(columns.offsets) + 7) // 8)
     count: i64 = 0
-    i: i64 = 0
-    while i < len(columns.offsets):
+    i: i64 = len(columns.offsets) - 1
+    while i >= 0:
         if columns.offsets[i] == NOWHERE and columns.subjects[i] >= 0:
             flags[i >> 3] |= 1 << (i & 7)
             count += 1
-        i += 1
+        i -= 1
     return bytes(flags) if count > 0 else b""
 
 

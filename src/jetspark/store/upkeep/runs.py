@@ -161,11 +161,14 @@ def sources_of(run: list[SegmentFile]) -> set[tuple[str, int]]:
 
 
 def rows_before(files: list[SegmentFile]) -> Iterator[Before]:
-    """Yield the rows of files with removed messages, oldest first."""
+    """Yield the rows of files, oldest first.
+
+    Also those with nothing removed: messages may be evicted from them while the run is rewritten,
+    together with messages of other rows, and then both must be named as removed.
+    """
     for file in files:
         first = file.name_parts()[0]
         if file.rows[0].forgotten:
             yield Before(None, first, int(file.rows[0].base) - first)
         for columns in file.rows:
-            if columns.live < len(columns.offsets):
-                yield Before(columns, int(columns.base), len(columns.offsets))
+            yield Before(columns, int(columns.base), len(columns.offsets))

@@ -1,6 +1,7 @@
 """Segments of which little is left are rewritten."""
 
 import errno
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -233,6 +234,34 @@ def test_messages_that_go_during_the_rewriting_stay_gone(small: "Bench") -> None
     small.reopen()
 
     assert sequences(small.log) == left
+
+
+def test_messages_evicted_during_the_rewriting_stay_evicted(small: "Bench") -> None:
+    """Also those of a segment of which nothing had been removed when the rewriting began."""
+    while len(small.segments()) < 2:
+        small.publish(BODY)
+    small.publish(BODY * 3)
+    fill(small)
+    starts = [int(path.name.partition("-")[0]) for path in small.segments()[:4]]
+    whole, touched, sparse = (list(range(*pair)) for pair in pairwise(starts))
+    delete(small, [touched[-1], *sparse[1:]])
+    left = sequences(small.log)
+    size = len(messages(small.log)[1].body)
+    small.log.set_limits(0, int(small.log.index.bytes), 0)
+    chore = small.log.take_task()
+    assert isinstance(chore, Compactor)
+    assert [source.name for source in chore.sources] == [small.segments()[2].name]
+    # As long as the first segment, and two messages of the next, of which the second is longer.
+    new = small.publish(bytes((len(whole) + 3) * size))
+    while not chore.step():
+        pass
+    small.log.end_task(False)
+    remaining = [*left[len(whole) + 2 :], *new]
+    assert sequences(small.log) == remaining
+
+    small.reopen()
+
+    assert sequences(small.log) == remaining
 
 
 def test_everything_may_be_purged_during_the_rewriting(small: "Bench") -> None:

@@ -6,7 +6,7 @@ import pytest
 from tests.support.disk.paths import KeptPath
 from tests.support.disk.simulated import SimulatedDisk
 
-from jetspark.store.format.manifest import Identity, write_manifests
+from jetspark.store.format.manifest import Identity, Stored, write_manifests
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
@@ -82,7 +82,9 @@ class Bench:
 def age(log: StreamLog) -> None:
     """Give a new stream its first manifests, and remove the filler that it had instead."""
     name = log.index.segments[-1].name
-    write_manifests(log.segments.files, log.segments.folder, log.identity, (name,))
+    write_manifests(
+        log.segments.files, log.segments.folder, log.identity, Stored(segments=(name,))
+    )
     log.segments.manifests_written()
     log.upkeep.note_segments((name,))
     log.segments.cut()

@@ -13,7 +13,7 @@ import errno
 import struct
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from xxhash import xxh3_64_digest
@@ -51,8 +51,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The identity plus what changes: an epoch, used sequences, and the files.
 
     No sequence up to ``sequence_floor`` is assigned again; it may be ahead of what was stored.
-    ``last_seq`` was on disk when the manifest was written, and ``segments`` existed: one that is
-    missing later is lost. None: not recorded, as in older versions.
+    ``last_seq`` was on disk when the manifest was written, ``segments`` existed, and the newest of
+    them had records up to ``end``: what is missing later is lost. None: not recorded, as in older
+    versions.
     """
 
     epoch: int
@@ -60,6 +61,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     sequence_floor: int = 0
     last_seq: int = 0
     segments: tuple[str, ...] | None = None
+    end: tuple[str, int] | None = None
+
+
+class Stored(NamedTuple):
+    """What was on disk of a stream when its manifests were written, as in ``Manifest``."""
+
+    last_seq: int = 0
+    segments: tuple[str, ...] = ()
+    end: tuple[str, int] | None = None
 
 
 _manifest_decoder = msgspec.json.Decoder(Manifest)
@@ -126,9 +136,7 @@ def write_manifest(files: Files, folder: Path, manifest: Manifest) -> None:
         raise
 
 
-def write_manifests(
-    files: Files, folder: Path, identity: Identity, segments: tuple[str, ...], last_seq: int = 0
-) -> bool:
+def write_manifests(files: Files, folder: Path, identity: Identity, stored: Stored) -> bool:
     """Write both copies, for a stream without any; False if it has one.
 
     Then the other one is written if an earlier attempt failed before that.
@@ -137,9 +145,7 @@ def write_manifests(
         found, missing = read_manifests(files, folder, identity.stream_id, strict=True)
         first = 1 if found is None else found.epoch + 1
         for epoch in range(first, first + len(missing)):
-            manifest = Manifest(
-                epoch=epoch, identity=identity, last_seq=last_seq, segments=segments
-            )
+            manifest = Manifest(epoch=epoch, identity=identity, **stored._asdict())
             write_manifest(files, folder, manifest)
         if not missing:
             # An earlier attempt may have failed when it made their names durable.
@@ -177,10 +183,8 @@ def raise_floor(files: Files, folder: Path, stream_id: int, floor: int) -> None:
         write_manifest(files, folder, renewed)
 
 
-def note_stored(
-    files: Files, folder: Path, stream_id: int, last_seq: int, segments: tuple[str, ...]
-) -> None:
-    """Record durably up to which sequence a stream is on disk, and in which files.
+def note_stored(files: Files, folder: Path, stream_id: int, stored: Stored) -> None:
+    """Record durably how far a stream is on disk, and in which files.
 
     In both copies: if one of them is damaged, the other one reveals a missing or truncated
     file.
@@ -189,11 +193,9 @@ def note_stored(
         found, _ = read_manifests(files, folder, stream_id, strict=True)
         if found is None:
             return
-        last = max(last_seq, found.last_seq)
+        known = stored._replace(last_seq=max(stored.last_seq, found.last_seq))
         for step in (1, 2):
-            renewed = msgspec.structs.replace(
-                found, epoch=found.epoch + step, last_seq=last, segments=segments
-            )
+            renewed = msgspec.structs.replace(found, epoch=found.epoch + step, **known._asdict())
             write_manifest(files, folder, renewed)
 
 

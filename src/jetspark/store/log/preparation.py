@@ -12,7 +12,7 @@ Not compiled: few groups need it.
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from jetspark.store.format.manifest import Identity, raise_floor, write_manifests
+from jetspark.store.format.manifest import Identity, Stored, raise_floor, write_manifests
 from jetspark.store.format.segment import create_segment
 from jetspark.store.journal.segment import sync_segment
 
@@ -79,7 +79,8 @@ class Preparation:
                 raise
             self.synced = True
         if self.manifests_of and not self.has_manifests:
-            write_manifests(self._files, self._folder, self._identity, (self.manifests_of,))
+            stored = Stored(segments=(self.manifests_of,))
+            write_manifests(self._files, self._folder, self._identity, stored)
             self.has_manifests = True
         if self.floor and not self.reserved:
             raise_floor(self._files, self._folder, self._identity.stream_id, self.floor)

@@ -530,7 +530,7 @@ class StreamLog:
         self.durability.all_synced()
         if manifest is not None:
             self.durability.adopt_floor(manifest.sequence_floor)
-            self.upkeep.note_stored(manifest.last_seq)
+            self.upkeep.note_stored(manifest.last_seq, manifest.end)
             self.upkeep.note_segments(manifest.segments or ())
 
     def note_missing(self, ranges: list[tuple[int, int]]) -> None:

@@ -19,6 +19,7 @@ from jetspark.store.format.manifest import (
     COPIES,
     Identity,
     Manifest,
+    Stored,
     read_manifests,
     renew_manifests,
     write_manifest,
@@ -186,6 +187,8 @@ class StreamFolder:
             if manifest is not None:
                 self._miss_oldest(manifest, segments, recovery)
             floor = self._miss_newest(log, manifest, segments, recovery)
+            if manifest is not None and manifest.end is not None:
+                self._miss_end(log, manifest.end, newest, recovery)
             if damaged:
                 floor = max(floor, self._doubt_end(log, manifest, segments, newest, recovery))
             if not segments:
@@ -285,6 +288,30 @@ class StreamFolder:
             name = unfound[0][0] if unfound else "".join(segments[-1:])
             recovery.truncated.append((name, last + 1, stored))
         return max(floor, stored)
+
+    def _miss_end(
+        self, log: StreamLog, end: tuple[str, int], newest: Replayed, recovery: Recovery
+    ) -> None:
+        """Report missing records of the newest segment, if nothing else is reported there.
+
+        Those after its last message: deletes and purges, and states of consumers.
+        """
+        if not log.index.segments or log.index.segments[-1].name != end[0]:
+            return
+        if newest.good >= end[1] or log.access.read_only or is_copy(log.identity):
+            return
+        start = int(log.index.segments[-1].start)
+        place = (start + newest.good, end[1] - newest.good)
+        known = any(a < sum(place) and place[0] < a + size for a, size in recovery.damaged)
+        if known or recovery.truncated or recovery.is_unread(*place):
+            return
+        last = int(log.index.last_seq)
+        reason = (
+            f"the end of the log is missing: changes after message {last} were lost (deletes, "
+            "purges, states of consumers), so deleted messages may exist again"
+        )
+        recovery.doubted.append((end[0], last, reason))
+        recovery.notes.append(reason)
 
     def _doubt_end(
         self,
@@ -587,7 +614,7 @@ class StreamFolder:
         elif not log.access.read_only:
             # First of all: without the filler, which is truncated, its end would be in doubt.
             try:
-                write_manifests(self._files, self._folder, log.identity, (name,))
+                write_manifests(self._files, self._folder, log.identity, Stored(segments=(name,)))
             except OSError as error:
                 log.access.stop()
                 recovery.notes.append(f"the stream is read-only without manifests: {error}")

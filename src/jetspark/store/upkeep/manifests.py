@@ -1,9 +1,10 @@
 """Updating manifests: a stream's configuration, its files, and how far it is stored.
 
-A manifest lists the segments and the last sequence that was certainly stored, so that a missing or
-truncated file is detected. It is written in the background: when segments are added or removed,
-once per period while messages are stored (``Upkeep.want_note``), and when a log is closed. Before
-a file is removed, both copies stop listing it.
+A manifest lists the segments, the last sequence that was certainly stored and where the newest
+segment certainly ended, so that a missing or truncated file is detected. It is written in the
+background: when segments are added or removed, once per period while records are written
+(``Upkeep.want_note``), and when a log is closed. Before a file is removed, both copies stop
+listing it.
 
 A young stream has none. It has one segment with its identity, created with filler, and everything
 is written over that filler: a start knows that nothing is missing while some of it is left. Before
@@ -15,7 +16,7 @@ Not compiled: runs once per period.
 
 from typing import TYPE_CHECKING
 
-from jetspark.store.format.manifest import note_stored, renew_manifests, write_manifests
+from jetspark.store.format.manifest import Stored, note_stored, renew_manifests, write_manifests
 from jetspark.store.log.configuration import is_copy
 from jetspark.store.upkeep.task import Task
 
@@ -41,6 +42,22 @@ def stored_seq(log: "StreamLog") -> int:
     return int(log.index.last_seq)
 
 
+def stored_end(log: "StreamLog") -> tuple[str, int] | None:
+    """Return the newest segment and up to where its records are certainly on disk.
+
+    The records after the last message delete messages and keep the state of consumers. Findings
+    that are not on disk yet may be that it ended later: the next start must see that as well.
+    """
+    if log.durability.unsynced or is_copy(log.identity) or log.quarantine.waiting:
+        return log.upkeep.noted_end
+    return (str(log.index.segments[-1].name), int(log.durability.certain_end))
+
+
+def has_news(log: "StreamLog") -> bool:
+    """Return whether more is on disk than the manifests say."""
+    return stored_seq(log) > log.upkeep.noted_seq or stored_end(log) != log.upkeep.noted_end
+
+
 def next_noting(log: "StreamLog") -> "Noting | None":
     """Return the task that records which files exist, if that is due."""
     if log.segments.in_memory:
@@ -49,9 +66,7 @@ def next_noting(log: "StreamLog") -> "Noting | None":
     segments = log.segments
     if not (segments.has_manifests or upkeep.note_due or segments.wants_manifests):
         return None
-    if names_of(log) == upkeep.noted_segments and not (
-        upkeep.note_due and stored_seq(log) > upkeep.noted_seq
-    ):
+    if names_of(log) == upkeep.noted_segments and not (upkeep.note_due and has_news(log)):
         upkeep.want_note(False)
         return None
     return Noting(log)
@@ -62,7 +77,7 @@ def last_noting(log: "StreamLog") -> "Noting | None":
     if not log.segments.has_manifests and log.index.position == 0:
         # Nothing was stored that could be missing: a start does not need them either.
         return None
-    if names_of(log) != log.upkeep.noted_segments or stored_seq(log) > log.upkeep.noted_seq:
+    if names_of(log) != log.upkeep.noted_segments or has_news(log):
         return Noting(log)
     return None
 
@@ -76,23 +91,21 @@ class Noting(Task):
         self._folder = log.segments.folder
         self._identity = log.identity
         self._are_first = not log.segments.has_manifests
-        self._last_seq = stored_seq(log)
-        self._segments = names_of(log)
+        self._stored = Stored(stored_seq(log), names_of(log), stored_end(log))
 
     def step(self) -> bool:
         """Write; raises OSError if the disk fails."""
         files, folder, identity = self.files, self._folder, self._identity
-        last, segments = self._last_seq, self._segments
-        if not (self._are_first and write_manifests(files, folder, identity, segments, last)):
-            note_stored(files, folder, identity.stream_id, last, segments)
+        if not (self._are_first and write_manifests(files, folder, identity, self._stored)):
+            note_stored(files, folder, identity.stream_id, self._stored)
         return True
 
     def finish(self, failed: bool) -> None:
         """Record the result. A failure is retried when there is more to record."""
-        self._log.upkeep.note_segments(self._segments)
+        self._log.upkeep.note_segments(self._stored.segments)
         if not failed:
             self._log.segments.manifests_written()
-            self._log.upkeep.note_stored(self._last_seq)
+            self._log.upkeep.note_stored(self._stored.last_seq, self._stored.end)
 
 
 class Renewing(Task):

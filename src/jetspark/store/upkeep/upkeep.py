@@ -74,6 +74,7 @@ class Upkeep:
         # (``manifests.py``).
         self.noted_segments: tuple[str, ...] = ()
         self.noted_seq: i64 = 0
+        self.noted_end: tuple[str, int] | None = None
         self.note_due: bool = False
 
     def tick(self, now: i64) -> None:
@@ -230,6 +231,7 @@ class Upkeep:
         self.note_due = False
         self.noted_segments = segments
 
-    def note_stored(self, seq: int) -> None:
+    def note_stored(self, seq: int, end: tuple[str, int] | None) -> None:
         """Note that the manifests say that the stream is stored up to here."""
         self.noted_seq = seq
+        self.noted_end = end

@@ -14,6 +14,7 @@ from jetspark.store.format.manifest import (
     MANIFEST_MAGIC,
     Identity,
     Manifest,
+    Stored,
     decode_identity,
     encode_identity,
     frame,
@@ -41,7 +42,7 @@ def disk() -> SimulatedDisk:
 
 
 def test_both_copies_exist_from_the_beginning(disk: SimulatedDisk) -> None:
-    write_manifests(disk, FOLDER, IDENTITY, ())
+    write_manifests(disk, FOLDER, IDENTITY, Stored())
 
     assert disk.list_folder(FOLDER) == sorted(COPIES)
     assert read_manifests(disk, FOLDER) == (Manifest(epoch=2, identity=IDENTITY, segments=()), [])
@@ -60,7 +61,7 @@ def test_the_newest_copy_is_the_truth(disk: SimulatedDisk) -> None:
 
 @pytest.mark.parametrize("name", COPIES)
 def test_any_flipped_bit_costs_one_copy_and_no_more(disk: SimulatedDisk, name: str) -> None:
-    write_manifests(disk, FOLDER, IDENTITY, ())
+    write_manifests(disk, FOLDER, IDENTITY, Stored())
     for bit in range(len(disk.read_file(FOLDER / name)) * 8):
         disk.flip(FOLDER / name, bit)
         found, damaged = read_manifests(disk, FOLDER)
@@ -95,7 +96,7 @@ def test_no_bytes_make_unframe_raise(data: bytes) -> None:
 def test_another_format_is_refused_by_name(disk: SimulatedDisk) -> None:
     """The frame checks, so this is no damage: another version wrote it."""
     newer = msgspec.structs.replace(IDENTITY, format=2)
-    write_manifests(disk, FOLDER, newer, ())
+    write_manifests(disk, FOLDER, newer, Stored())
 
     with pytest.raises(WrongStoreFormat, match=r"'ORDERS' has disk format 2, .* reads format 1"):
         read_manifests(disk, FOLDER)

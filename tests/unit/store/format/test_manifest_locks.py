@@ -9,6 +9,7 @@ import pytest
 
 from jetspark.store.format.manifest import (
     Identity,
+    Stored,
     note_stored,
     raise_floor,
     read_manifests,
@@ -44,14 +45,14 @@ def files() -> SlowSync:
     for identity in (SLOW, OTHER):
         folder = Path("/", identity.name)
         files.make_folder(folder)
-        write_manifests(files, folder, identity, ())
+        write_manifests(files, folder, identity, Stored())
     files.slow = Path("/SLOW")
     return files
 
 
 def test_a_slow_manifest_does_not_hold_up_other_streams(files: SlowSync) -> None:
     names = ("a.seg",)
-    chore = threading.Thread(target=note_stored, args=(files, Path("/SLOW"), 1, 7, names))
+    chore = threading.Thread(target=note_stored, args=(files, Path("/SLOW"), 1, Stored(7, names)))
     chore.start()
     assert files.begun.wait(60)
 
@@ -78,7 +79,9 @@ def test_a_slow_manifest_does_not_hold_up_other_streams(files: SlowSync) -> None
 def test_changes_of_one_streams_manifests_do_not_undo_each_other(files: SlowSync) -> None:
     files.slow = None
     threads = [
-        threading.Thread(target=note_stored, args=(files, Path("/SLOW"), 1, n, (f"{n}.seg",)))
+        threading.Thread(
+            target=note_stored, args=(files, Path("/SLOW"), 1, Stored(n, (f"{n}.seg",)))
+        )
         for n in range(1, 9)
     ]
     threads += [

@@ -96,6 +96,52 @@ def test_a_newest_segment_that_was_cut_between_records_is_reported(
 
 
 @pytest.mark.parametrize("ended", [stop, kill])
+@pytest.mark.parametrize("with_message", [False, True])
+def test_deletes_that_were_cut_off_the_newest_segment_are_reported(
+    bench: Bench, ended: object, with_message: bool
+) -> None:
+    """No sequence is missing then; the deleted message exists again."""
+    fill(bench, 3)
+    while bench.log.maintain():
+        pass
+    if with_message:
+        bench.publish(b"the last one")
+    end = int(bench.log.segments.end)
+    assert bench.log.staged.delete(2)
+    bench.write()
+    bench.log.commit()
+    assert callable(ended)
+    ended(bench)
+    bench.disk.cut(bench.segments()[0], end)
+
+    bench.reopen(bench.disk)
+
+    assert 2 in messages(bench.log)
+    (damage,) = bench.log.quarantine.known.values()
+    assert "deleted messages may exist again" in damage.reason
+    assert lost(bench) == set()
+    assert bench.log.quarantine.news, "the engine tells it to the log, health and advisories"
+    bench.reopen()
+    assert len(bench.log.quarantine.known) == 1, "once"
+
+
+@pytest.mark.parametrize("ended", [stop, kill])
+def test_the_end_of_a_log_is_not_missed_if_it_exists(bench: Bench, ended: object) -> None:
+    fill(bench, 3)
+    assert callable(ended)
+    for seq in (1, 2, 3):
+        assert bench.log.staged.delete(seq)
+        bench.write()
+        bench.log.commit()
+        ended(bench)
+        bench.reopen(bench.disk)
+        assert (bench.recovery.notes, bench.log.quarantine.known) == ([], {})
+    bench.publish(b"next")
+    bench.reopen()
+    assert (bench.recovery.notes, bench.log.quarantine.known) == ([], {})
+
+
+@pytest.mark.parametrize("ended", [stop, kill])
 @pytest.mark.parametrize("copy", COPIES)
 @pytest.mark.parametrize("which", [0, 1, -1])
 def test_a_missing_segment_is_noticed_although_one_manifest_is_damaged(

@@ -12,6 +12,7 @@ once something else was acknowledged; no sequence is used twice.
 """
 
 import errno
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -22,7 +23,7 @@ from tests.support.store.model import Violation, messages
 from tests.support.store.turns import Streams
 
 from jetspark.store.committer import write, write_turn, write_unsynced
-from jetspark.store.journal.format import Head, decode_head
+from jetspark.store.journal.format import Head, decode_head, frames_in
 from jetspark.store.log.stream_log import Group, StreamLog
 
 ACTIONS: Final = 25
@@ -346,7 +347,7 @@ def run_damaged(rounds: int, *, seed: int = 0) -> int:
         acked = {name: bodies(log) for name, log in streams.logs.items()}
         killed = random.random() < 0.5
         disk = streams.disk.survivor() if killed else streams.disk.image(random)
-        end_is_lost = _damage(disk, random)
+        unseen = _damage(disk, random)
         started = Streams(disk)
         if started.unopened:
             raise Violation(f"seed {number}: {started.unopened} cannot be opened")
@@ -359,8 +360,8 @@ def run_damaged(rounds: int, *, seed: int = 0) -> int:
                 raise Violation(f"seed {number}: {name} has what was never written")
             log = started.logs[name]
             reported = bool(started.store.journal_notes or log.missing or log.quarantine.known)
-            # The end of the last frame cannot be distinguished from an interrupted write.
-            if len(lost) > 1 and not reported and not end_is_lost:
+            # A frame has one message of a stream.
+            if len(lost) > unseen and not reported:
                 raise Violation(f"seed {number}: {lost} of {name} lost, and nothing is reported")
             if log.staged.seq < max(found, default=0):
                 raise Violation(f"seed {number}: a sequence would be used twice")
@@ -370,10 +371,12 @@ def run_damaged(rounds: int, *, seed: int = 0) -> int:
     return noticed
 
 
-def _damage(disk: SimulatedDisk, random: Random) -> bool:
-    """Damage a file; return whether an end of the journal is missing, which nothing shows.
+def _damage(disk: SimulatedDisk, random: Random) -> int:
+    """Damage a file; return how many frames may be missing without a trace.
 
-    Without its oldest file it looks like one whose oldest file was released.
+    The end of the last frame cannot be distinguished from an interrupted write, nor can several
+    frames at the end if the heads of all of them are damaged. Without its oldest file the journal
+    looks like one whose oldest file was released.
     """
     files = [path for path in disk.paths() if path.parent.name == "journal"]
     used = [path for path in files if disk.read_file(path).strip(b"\0")]
@@ -397,4 +400,12 @@ def _damage(disk: SimulatedDisk, random: Random) -> bool:
     else:
         at = random.randrange(end)
         disk.put(path, data[:at] + random.randbytes(512) + data[at + 512 :])
-    return (path == newest and how in {1, 2}) or (path == oldest and how == 2)
+    if (path == newest and how in {1, 2}) or (path == oldest and how == 2):
+        return sys.maxsize
+    if path != newest or how not in {0, 5}:
+        return 1
+    head = decode_head(data)
+    assert head is not None, "it was valid before"
+    whole = [frame.number for frame in frames_in(data, head)]
+    left = [frame.number for frame in frames_in(disk.read_file(path), head)]
+    return max(1, whole[-1] - max(left, default=head.first - 1))

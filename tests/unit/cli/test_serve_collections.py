@@ -6,7 +6,7 @@ import gc
 
 from jetspark.cli.serve.running import GC_THRESHOLD
 
-# A pass over this many takes about 40 ms on a busy machine; nobody may wait for 100.
+# A pass over this many takes about 40 ms on a busy machine; no client may wait for 100.
 OBJECTS_MAX = 50_000
 
 

@@ -1,7 +1,7 @@
 """Turns of the requests to the monitoring port: a few per turn of the loop, by address.
 
 The loop also serves the clients of the server. A thousand requests that are complete at the same
-time, or are sent one behind the other on their connections, would take it for seconds.
+time, or are sent in a row on their connections, would take it for seconds.
 """
 
 import asyncio

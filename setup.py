@@ -94,6 +94,7 @@ HOT = [
     "server/routing/client.py",
     "server/routing/consumer_replies.py",
     "server/routing/flusher.py",
+    "server/routing/header_rights.py",
     "server/routing/outlets.py",
     "server/routing/receiver.py",
     "server/routing/route.py",

@@ -124,13 +124,20 @@ class Rules:
         found = self._publish_verdicts.find(subject)
         if found != _UNKNOWN:
             return found == 1
-        allow, deny = self._publish_allow, self._publish_deny
         if subject.startswith(b"$JS.") and not is_literal(subject):
-            verdict = (allow is None or allow.covers(subject)) and not deny.touches(subject)
+            verdict = self.publishes_all(subject)
         else:
-            verdict = (allow is None or allow.names(subject)) and not deny.names(subject)
+            allow = self._publish_allow
+            verdict = (allow is None or allow.names(subject)) and not self._publish_deny.names(
+                subject
+            )
         self._publish_verdicts.keep(subject, verdict)
         return verdict
+
+    def publishes_all(self, pattern: bytes) -> bool:
+        """Return whether an entry allows all that ``pattern`` matches, and none denies a part."""
+        allow = self._publish_allow
+        return (allow is None or allow.covers(pattern)) and not self._publish_deny.touches(pattern)
 
     def subscribes(self, subject: bytes, queue: bytes) -> bool:
         """Return whether the lists allow a subscription; an empty ``queue`` is a plain one."""

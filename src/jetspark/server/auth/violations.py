@@ -29,6 +29,16 @@ def publish_violation(subject: bytes) -> bytes:
     return b"Permissions Violation for Publish to %b" % quoted(subject)
 
 
+def headers_violation(subject: bytes, needed: bytes, reads: bool) -> bytes:
+    """Return the text for a publish whose headers need another permission as well (ours)."""
+    verb = b"read" if reads else b"publish to"
+    return b"%b, its headers need permission to %b %b" % (
+        publish_violation(subject),
+        verb,
+        quoted(needed),
+    )
+
+
 def reply_violation(reply: bytes) -> bytes:
     """Return the text for a publish with a reserved reply subject."""
     return b"Permissions Violation for Publish with Reply of %b" % quoted(reply)

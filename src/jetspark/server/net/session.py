@@ -19,6 +19,7 @@ from jetspark.server.auth.connection_limits import Surplus
 from jetspark.server.auth.users import User
 from jetspark.server.auth.violations import (
     AUTHENTICATION_TIMEOUT,
+    headers_violation,
     publish_violation,
     reply_violation,
     subscription_violation,
@@ -374,6 +375,12 @@ class Session:
         """Report a publish that its permissions forbid."""
         log.error("%s - Publish Violation, subject %r", self, subject.decode(errors="replace"))
         self._client.receiver.queue(encode_err(publish_violation(subject)))
+
+    def on_headers_denied(self, subject: bytes, needed: bytes, reads: bool) -> None:
+        """Report a publish whose headers need a permission that its publisher does not have."""
+        text = headers_violation(subject, needed[:SUBJECT_LOGGED], reads)
+        log.error("%s - %s", self, text.decode(errors="replace"))
+        self._client.receiver.queue(encode_err(text))
 
     def on_reply_denied(self, reply: bytes) -> None:
         """Report a publish with a reserved reply subject."""

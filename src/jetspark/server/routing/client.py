@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
+from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, Target
 from jetspark.frame import Frame
 from jetspark.headers.names import SUBJECT
@@ -25,12 +26,14 @@ from jetspark.protocol.parser import (
     ServerParser,
 )
 from jetspark.server.auth.permissions import (
+    Rules,
     is_reserved_publish,
     is_reserved_queue,
     is_reserved_reply,
 )
 from jetspark.server.close_reason import CloseReason
 from jetspark.server.routing.consumer_replies import ACK_PREFIX, FLOW_PREFIX
+from jetspark.server.routing.header_rights import denied_by_headers, reach_further
 from jetspark.server.routing.receiver import Receiver, Subscription
 from jetspark.server.routing.route import LARGE, Route
 from jetspark.server.routing.router import FanOut, Router
@@ -178,6 +181,13 @@ class ConnectedClient(ServerOps):
                 self.session.on_reply_denied(reply)
                 router.turn.spend(DENIED_UNITS)
                 return
+        if (
+            permissions is not None
+            and frame.ps > frame.hs
+            and self.denies_headers(permissions.rules, subject, frame)
+        ):
+            router.turn.spend(DENIED_UNITS)
+            return
         if self.verbose:
             receiver.queue(OK)
         if router.relayed:
@@ -203,6 +213,23 @@ class ConnectedClient(ServerOps):
             # A bug ends this request, not the connection or the rest of the chunk.
             self.session.on_failure(subject, target, frame.reply(), error)
             router.turn.spend(FAILED_UNITS)
+
+    def denies_headers(self, rules: Rules, subject: bytes, frame: Frame) -> bool:
+        """Refuse a message whose headers ask for what its publisher may not do."""
+        block = frame.headers()
+        if not reach_further(block):
+            return False
+        stream: Stream | None = None
+        if not self.router.relayed:
+            target = self.router.route(subject).target
+            if target is None or target.kind != PUBLISH:
+                return False
+            stream = target.stream
+        denial = denied_by_headers(block, stream, rules)
+        if denial is None:
+            return False
+        self.session.on_headers_denied(subject, denial.subject, denial.reads)
+        return True
 
     def on_large(self, pieces: list[bytes]) -> bool:
         """A large message is complete: it is assembled in a thread, and processed then."""

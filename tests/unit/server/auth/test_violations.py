@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jetspark.server.auth.violations import (
+    headers_violation,
     publish_violation,
     quoted,
     reply_violation,
@@ -22,6 +23,10 @@ def test_texts_are_those_that_clients_match() -> None:
         == b'Permissions Violation for Subscription to "foo" using queue "q"'
     )
     assert reply_violation(b"_R_.x") == b'Permissions Violation for Publish with Reply of "_R_.x"'
+    assert headers_violation(b"a", b"b", False) == (
+        b'Permissions Violation for Publish to "a", its headers need permission to publish to "b"'
+    )
+    assert headers_violation(b"a", b"b", True).endswith(b'its headers need permission to read "b"')
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
 import socket
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 from tests.support.certificates import make_certificate
 from tests.support.monitor_fakes import FakeView, busy_view
 
@@ -363,3 +366,74 @@ async def test_https_is_served_with_the_context_it_is_given(tmp_path: Path) -> N
         await port.stop()
 
     assert status == 200
+
+
+async def test_requests_that_come_together_are_answered_a_few_per_turn_of_the_loop() -> None:
+    """Others are served in between: clients of the server, and another address."""
+    turns: list[int] = []
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        turns[-1] += 1
+        await PlainTextResponse("answer")(scope, receive, send)
+
+    def count() -> None:
+        turns.append(0)
+        asyncio.get_running_loop().call_soon(count)
+
+    port = MonitorPort(application)
+    bound = await port.start("127.0.0.1", 0)
+    clients = [await asyncio.open_connection("127.0.0.1", bound) for _ in range(40)]
+    count()
+    for _, writer in clients:
+        writer.write(b"GET /varz HTTP/1.1\r\nHost: x\r\n\r\n" * 5)
+    for reader, _ in clients:
+        for _ in range(5):
+            await reader.readuntil(b"answer")
+    for _, writer in clients:
+        writer.close()
+    await port.stop()
+
+    assert sum(turns) == 200
+    assert max(turns) <= 2 * http.ANSWERS_PER_TURN
+
+
+@pytest.mark.parametrize("started", [False, True])
+async def test_a_body_that_cannot_be_parsed_ends_its_request_without_a_traceback(
+    started: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = asyncio.Event()
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        if started:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"some", "more_body": True})
+        asked.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        await PlainTextResponse("late")(scope, receive, send)
+
+    port = MonitorPort(application)
+    bound = await port.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", bound)
+    writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+    await asked.wait()
+    writer.write(b"ZZ\r\nnot a chunk\r\n")
+    with contextlib.suppress(ConnectionError):
+        answer = await reader.read()
+        assert b"late" not in answer
+        assert started or answer.startswith(b"HTTP/1.1 400 ")
+    writer.close()
+    await port.stop()
+
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+async def test_the_head_of_a_request_is_short() -> None:
+    port = MonitorPort(create_app(FakeView()))
+    bound = await port.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", bound)
+    writer.write(b"GET /varz HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 20_000 + b"\r\n")
+    with contextlib.suppress(ConnectionError):
+        assert (await reader.read(100)).startswith(b"HTTP/1.1 400 ")
+    writer.close()
+    await port.stop()

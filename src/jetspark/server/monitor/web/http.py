@@ -5,7 +5,8 @@ several of these run in one loop.
 
 Clients that send half a request, read nothing or never leave are closed, and do not affect others:
 if there are too many connections, the address that has the most makes room for a new one, and
-health is answered however many requests run.
+health is answered however many requests run. Requests are read and answered a few per turn of the
+loop, one address after the other (``turns.py``).
 """
 
 import asyncio
@@ -14,13 +15,14 @@ import logging
 import socket
 import ssl
 from collections.abc import Generator
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import uvicorn
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from jetspark.server.monitor.web.turns import Turns
 from jetspark.server.net.crowd import Crowd
 from jetspark.server.net.listening import Acceptor, network_of, open_listener, peer_ip
 
@@ -39,6 +41,13 @@ REQUEST_S: Final = 5.0
 # A client must read something of an answer in this time.
 READING_S: Final = 10.0
 SWEEP_S: Final = 1.0
+# What is read of requests, and how many of them are answered, in one turn of the loop.
+READS_PER_TURN: Final = 16
+ANSWERS_PER_TURN: Final = 4
+# Input is parsed in pieces: a read has up to 256 KiB, which may be 40,000 headers.
+PIECE: Final = 8 * 1024
+# The size of the head of a request.
+HEAD_MAX: Final = 16 * 1024
 _HEALTH: Final = ("/healthz", "/readyz")
 _CROWDED: Final = PlainTextResponse(
     f"more than {REQUESTS_MAX} requests are being answered; try again later, or send fewer\n",
@@ -126,6 +135,7 @@ class MonitorPort:
             date_header=False,
             backlog=BACKLOG,
             timeout_graceful_shutdown=self._grace_s,
+            h11_max_incomplete_event_size=HEAD_MAX,
         )
         config.load()
         config.ssl = self._tls
@@ -159,6 +169,8 @@ class _LoopServer(uvicorn.Server):
         self._busy: Crowd[_Protocol] = Crowd()
         self._idle: Crowd[_Protocol] = Crowd()
         self._sweeper: asyncio.TimerHandle | None = None
+        self.reads = Turns(READS_PER_TURN)
+        self.requests = Turns(ANSWERS_PER_TURN)
 
     def is_crowded(self, client: tuple[str, int] | None) -> bool:
         """Whether the maximum number of requests run, and this client has its share of them."""
@@ -269,6 +281,19 @@ class _Protocol(H11Protocol):
         # How much was unread when the client last read.
         self._unread = 0
         self._read_at = self._since
+        # Input that waits for its turn.
+        self._input = b""
+        self._held_back = False
+        self._serve = self.app
+        self.app = self._in_turn
+
+    async def _in_turn(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request when it is its turn, if its client still waits."""
+        cycle = self.cycle
+        urgent = scope["path"].endswith(_HEALTH)
+        await self._home.requests.wait(_network(self.client), self, urgent=urgent)
+        if not cycle.disconnected:
+            await self._serve(scope, receive, send)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called once the socket is connected, and TLS is established where it is used."""
@@ -280,6 +305,54 @@ class _Protocol(H11Protocol):
         """Called once the socket is closed."""
         self._home.left(self)
         super().connection_lost(exc)
+        # What waits for its turn is over.
+        self._input = b""
+        self._home.reads.drop(_network(self.client), self)
+        answer = self._home.requests.drop(_network(self.client), self)
+        if answer is not None:
+            answer()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what was received, when it is this connection's turn."""
+        waits = bool(self._input)
+        self._input += data
+        if not waits:
+            self._home.reads.run(_network(self.client), self, self._parse_some)
+        self._hold_back()
+
+    def _parse_some(self) -> None:
+        """Parse a piece of what was received."""
+        if self.transport.is_closing():
+            self._input = b""
+            return
+        piece, self._input = self._input[:PIECE], self._input[PIECE:]
+        if self._held_back:
+            # The parser may stop reading as well, for reasons of its own.
+            self._held_back = False
+            self.flow.resume_reading()
+        super().data_received(piece)
+        if self._input:
+            self._home.reads.run(_network(self.client), self, self._parse_some)
+            self._hold_back()
+
+    def _hold_back(self) -> None:
+        """Read no more while input waits."""
+        if self._input and not self.transport.is_closing():
+            self._held_back = True
+            self.flow.pause_reading()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what cannot be parsed; a request that is being answered ends as well."""
+        # None before the first request; uvicorn's type does not say so.
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        if cycle is None or cycle.response_complete or not cycle.response_started:
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
+        if cycle is not None:
+            # Its answer has no reader. uvicorn would report every attempt to send it.
+            cycle.disconnected = True
+            cycle.message_event.set()
 
     def handle_events(self) -> None:
         """Process what was received; a request may be complete now."""

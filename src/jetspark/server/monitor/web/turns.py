@@ -1,0 +1,112 @@
+"""Turns of the requests to the monitoring port: a few per turn of the loop, by address.
+
+The loop also serves the clients of the server. A thousand requests that are complete at the same
+time, or are sent in a row on their connections, would take it for seconds.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+# A turn of the loop starts no more work after this much CPU time.
+TURN_NS: Final = 4_000_000
+
+
+class _Queue:
+    """What waits for an address, by who wants it: urgent work first, the rest in order."""
+
+    def __init__(self) -> None:
+        self.urgent: dict[object, Callable[[], None]] = {}
+        self.other: dict[object, Callable[[], None]] = {}
+
+    def take(self) -> Callable[[], None]:
+        works = self.urgent or self.other
+        return works.pop(next(iter(works)))
+
+    def drop(self, owner: object) -> Callable[[], None] | None:
+        return self.urgent.pop(owner, None) or self.other.pop(owner, None)
+
+    def __bool__(self) -> bool:
+        return bool(self.urgent or self.other)
+
+
+class Turns:
+    """Starts at most ``count`` pieces of work per turn; addresses that wait take turns.
+
+    An owner, such as a connection, has one piece of work at a time.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._left = count
+        self._spent_ns = 0
+        self._waiting: dict[str, _Queue] = {}
+        self._timed = False
+
+    def run(
+        self, network: str, owner: object, work: Callable[[], None], *, urgent: bool = False
+    ) -> None:
+        """Do some work now if there is room in this turn, otherwise in a later one."""
+        if not self._waiting and self._has_room():
+            self._do(work)
+        else:
+            queue = self._waiting.setdefault(network, _Queue())
+            (queue.urgent if urgent else queue.other)[owner] = work
+        self._begin_later()
+
+    async def wait(self, network: str, owner: object, *, urgent: bool = False) -> None:
+        """Return when it is the turn of ``owner``, or when it is dropped."""
+        granted = asyncio.get_running_loop().create_future()
+
+        def grant() -> None:
+            if not granted.done():
+                granted.set_result(None)
+
+        self.run(network, owner, grant, urgent=urgent)
+        try:
+            await granted
+        finally:
+            self.drop(network, owner)
+
+    def drop(self, network: str, owner: object) -> Callable[[], None] | None:
+        """Drop the work that waits for an owner, and return it."""
+        queue = self._waiting.get(network)
+        if queue is None:
+            return None
+        work = queue.drop(owner)
+        if not queue:
+            del self._waiting[network]
+        return work
+
+    def _has_room(self) -> bool:
+        return self._left > 0 and self._spent_ns < TURN_NS
+
+    def _do(self, work: Callable[[], None]) -> None:
+        self._left -= 1
+        began = time.thread_time_ns()
+        try:
+            work()
+        finally:
+            self._spent_ns += time.thread_time_ns() - began
+
+    def _begin_later(self) -> None:
+        if not self._timed:
+            self._timed = True
+            asyncio.get_running_loop().call_soon(self._begin)
+
+    def _begin(self) -> None:
+        """Begin another turn: of those that wait, one of each address after the other."""
+        self._timed = False
+        self._left, self._spent_ns = self._count, 0
+        try:
+            while self._waiting and self._has_room():
+                network = next(iter(self._waiting))
+                queue = self._waiting.pop(network)
+                work = queue.take()
+                if queue:
+                    self._waiting[network] = queue
+                self._do(work)
+        finally:
+            if self._left < self._count:
+                self._begin_later()

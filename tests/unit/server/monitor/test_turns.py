@@ -1,0 +1,78 @@
+"""Turns of the requests to the monitoring port."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from functools import partial
+
+from jetspark.server.monitor.web.turns import Turns
+
+
+async def test_addresses_take_turns_and_urgent_work_of_one_is_first() -> None:
+    turns, done = Turns(1), list[str]()
+    for number in range(4):
+        turns.run("busy", number, partial(done.append, f"busy {number}"))
+    turns.run("other", 1, partial(done.append, "other"))
+    turns.run("busy", "u", partial(done.append, "urgent"), urgent=True)
+    while len(done) < 6:
+        await asyncio.sleep(0)
+
+    assert done == ["busy 0", "urgent", "other", "busy 1", "busy 2", "busy 3"]
+
+
+async def test_a_few_pieces_of_work_are_done_per_turn_of_the_loop() -> None:
+    turns, done = Turns(3), list[int]()
+    for number in range(10):
+        turns.run("a", number, partial(done.append, number))
+    counts = [len(done)]
+    while len(done) < 10:
+        await asyncio.sleep(0)
+        counts.append(len(done))
+
+    assert done == list(range(10))
+    assert max(after - before for before, after in itertools.pairwise(counts)) <= 3
+
+
+async def test_who_no_longer_waits_for_a_turn_delays_no_one() -> None:
+    turns = Turns(1)
+    first = asyncio.create_task(turns.wait("a", 1))
+    second = asyncio.create_task(turns.wait("a", 2))
+    third = asyncio.create_task(turns.wait("b", 3))
+    await asyncio.sleep(0)
+    second.cancel()
+
+    await asyncio.wait_for(asyncio.gather(first, third), 5)
+
+
+async def test_work_that_fails_ends_no_other() -> None:
+    turns, done, problems = Turns(1), list[str](), list[object]()
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _loop, context: problems.append(context["exception"])
+    )
+
+    def fail() -> None:
+        raise ValueError
+
+    turns.run("a", 1, partial(done.append, "first"))
+    turns.run("a", 2, fail)
+    turns.run("a", 3, partial(done.append, "second"))
+    while len(done) < 2:
+        await asyncio.sleep(0)
+
+    assert done == ["first", "second"]
+    assert len(problems) == 1
+
+
+async def test_nothing_is_kept_for_an_owner_that_left() -> None:
+    turns, done = Turns(1), list[int]()
+    for number in range(100):
+        turns.run("a", number, partial(done.append, number))
+    for number in range(1, 100):
+        assert turns.drop("a", number) is not None
+    turns.run("b", 1, partial(done.append, -1))
+    while len(done) < 2:
+        await asyncio.sleep(0)
+
+    assert done == [0, -1]
+    assert turns.drop("a", 5) is None

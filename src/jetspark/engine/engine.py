@@ -714,7 +714,7 @@ class Engine:
     def mark_dirty(self, stream: Stream) -> None:
         """Note that a stream has staged records for the committer."""
         if not stream.dirty:
-            stream.dirty = True
+            stream.mark_dirty(True)
             self.dirty.append(stream)
 
     # Commit ------------------------------------------------------------------------------------
@@ -732,7 +732,7 @@ class Engine:
             if stream.log.staged.in_flight is not None:
                 waiting.append(stream)
                 continue
-            stream.dirty = False
+            stream.mark_dirty(False)
             if stream.dropped:
                 # What was staged when it was removed has been refused; its files are closed.
                 continue

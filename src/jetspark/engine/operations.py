@@ -64,6 +64,10 @@ class Operation:
         self.others: list[str] = []
         self.is_over = False
 
+    def end(self) -> None:
+        """Note that it has ended: nothing waits for it any more."""
+        self.is_over = True
+
 
 class Postponed(Exception):
     """A request has to wait for an operation, or for earlier requests."""
@@ -242,7 +246,7 @@ class Operations:
 
     def release(self, operation: Operation) -> None:
         """Continue the requests that wait for an operation that has ended."""
-        operation.is_over = True
+        operation.end()
         small: list[str] = []
         for name in operation.others:
             if self._blocked_by.get(name) is operation:

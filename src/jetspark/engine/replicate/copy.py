@@ -100,6 +100,22 @@ class Copy:
         known = b"%d %b" % (self.stream.log.identity.stream_id, encode(self.source))
         return f"{self.stream.config.name}_{short_id(xxh3_64_intdigest(known))}"
 
+    def mark_listed(self, listed: bool) -> None:
+        """Set whether it is in the list of copies that may continue."""
+        self.listed = listed
+
+    def retry_later(self, now: int) -> None:
+        """Set when it is tried again after it stalled."""
+        self.retry_at = now + RETRY_NS
+
+    def cannot_reach(self, error: bytes) -> None:
+        """Set why its remote cannot be reached, as the body of an error."""
+        self.unreachable = error
+
+    def end(self) -> None:
+        """Note that it is not wanted any more."""
+        self.over = True
+
     def set_origin(self, origin: Origin | None) -> None:
         """Set the origin, or None if the stream does not exist any more."""
         self.origin = origin

@@ -87,6 +87,22 @@ class Stream:
             # It is in the configuration, so it needs no record.
             log.staged.begin_after(config.first_seq - 1)
 
+    def mark_dirty(self, dirty: bool) -> None:
+        """Set whether the engine has it in its list of streams with staged records."""
+        self.dirty = dirty
+
+    def queue_deadline(self, deadline: i64) -> None:
+        """Set the queued deadline; 0: none."""
+        self.deadline = deadline
+
+    def set_copies(self, copies: list[Any]) -> None:
+        """Set the copies that write to this stream."""
+        self.copies = copies
+
+    def set_followers(self, followers: list[Any]) -> None:
+        """Set the list of copies that read this stream; it may exist before the stream."""
+        self.followers = followers
+
     def drop(self) -> None:
         """Mark the stream as removed: what still refers to it finds nothing."""
         self.dropped = True

@@ -168,11 +168,11 @@ async def _examine_streams(
         return
     _report_lost(jetstream, options, findings)
     if not options.account:
-        findings.warnings += [
+        findings.warnings.extend(
             f"{entry} in the store's folder does not belong to a jetspark store: move it away"
             for entry in jetstream.foreign_entries()
-        ]
-        findings.warnings += [f"the journal: {note}" for note in jetstream.journal_notes()]
+        )
+        findings.warnings.extend(f"the journal: {note}" for note in jetstream.journal_notes())
     for gone in jetstream.lost_consumers():
         if options.account in {"", gone.account} and options.stream in {"", gone.stream}:
             error = HealthError(

@@ -58,7 +58,6 @@ class Session:
         self.options: ConnectOptions = ConnectOptions()
         self.connected: bool = False
         self.started_ns: int = now
-        client.last_read_ns = now
         self.pings_out: int = 0
         self.ping_sent_ns: int = 0
         self.rtt_ns: int = 0
@@ -291,12 +290,7 @@ class Session:
                 CloseReason.NO_RESPONDERS_NEEDS_HEADERS,
             )
             return
-        client.verbose = options.verbose
-        client.pedantic = options.pedantic
-        client.no_responders = options.no_responders
-        client.receiver.echo = options.echo
-        client.receiver.headers = headers
-        client.parser.headers = headers
+        client.negotiate(options, headers)
         if options.verbose:
             client.receiver.queue(OK)
 

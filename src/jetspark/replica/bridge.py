@@ -145,6 +145,15 @@ class Bridge:
         if stream is not None:
             self._on_changed(stream)
 
+    def block(self, reason: str) -> None:
+        """Do not use the leader although it is connected; with an empty reason: use it again."""
+        self.blocked = reason
+
+    def take_lost(self) -> int:
+        """Return how many messages were lost silently since the last call."""
+        lost, self.lost = self.lost, 0
+        return lost
+
     @property
     def label(self) -> str:
         """``host:port`` of the connected server; empty without one."""

@@ -47,8 +47,14 @@ class RemoteUpstream:
     """Implements ``engine.replicate.upstream.Upstream`` over the client."""
 
     def __init__(
-        self, remote: Remote, clock: Clock, times: LinkTimes, own: OwnTraffic | None = None
+        self,
+        remote: Remote,
+        clock: Clock,
+        times: LinkTimes,
+        own: OwnTraffic | None = None,
+        on_doubt: Callable[[str], None] | None = None,
     ) -> None:
+        """``on_doubt`` is called with a stream that may no longer be the one that was copied."""
         self._remote = remote
         self._own = own
         self._clock = clock
@@ -59,8 +65,7 @@ class RemoteUpstream:
         self._opening = asyncio.Lock()
         # Why the last connection attempt failed.
         self._trouble = ""
-        # Called with a stream that may no longer be the one that was copied.
-        self.on_doubt: Callable[[str], None] = lambda _stream: None
+        self._on_doubt = on_doubt
 
     @property
     def connected(self) -> bool:
@@ -71,6 +76,11 @@ class RemoteUpstream:
     def trouble(self) -> str:
         """Why it is not connected; empty if it is, or no copy needs it."""
         return "" if self.connected else self._trouble
+
+    def doubt(self, stream: str) -> None:
+        """Note that a stream may no longer be the one that was copied."""
+        if self._on_doubt is not None:
+            self._on_doubt(stream)
 
     @property
     def tag(self) -> str:

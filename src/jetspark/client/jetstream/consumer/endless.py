@@ -50,6 +50,8 @@ class EndlessPull:
     """Messages of one pull consumer, in chunks, read with ``next_chunk``.
 
     With ``until_done`` messages count towards the prefetch until ``done`` is called with them.
+    With ``raise_alarm`` a missing heartbeat ends it: an ordered reader restarts instead of
+    repeating the request.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class EndlessPull:
         alarm: float,
         group: PullGroup | None = None,
         until_done: bool = False,
+        raise_alarm: bool = False,
     ) -> None:
         self._until_done = until_done
         self._api = api
@@ -93,14 +96,13 @@ class EndlessPull:
         self._failure: Error | None = None
         # Taken from the subscription and not yet handed out; statuses in their places.
         self._arrived: deque[Message] = deque()
-        self.raise_alarm = False  # an ordered reader restarts instead of repeating the request
+        self._raise_alarm = raise_alarm
         self._subscription: SubscriptionCore = self._core.add_subscription(
             f"{self._inbox}.*",
             pending_msgs=max(prefetch, 1) + STATUS_ROOM,
             pending_bytes=max(PENDING_BYTES_MAX, 2 * max_bytes),
+            awaits=self._awaits if api.is_routed else None,
         )
-        if api.is_routed:
-            self._subscription.awaits = self._awaits
         self._core.up_listeners.add(self._on_up)
 
     @property
@@ -255,7 +257,7 @@ class EndlessPull:
             f"{self._target.label}: neither a message nor a heartbeat for {self._alarm:g} s; "
             "requesting again"
         )
-        if self.raise_alarm:
+        if self._raise_alarm:
             raise error
         self._core.report(error)
         self.renew()
@@ -391,7 +393,7 @@ class MessageIterator:
         self._closing: asyncio.Task[None] | None = None
         if isinstance(source, EndlessPull):
             # A draining client waits until everything that arrived was read.
-            source.subscription.taker = Taker(self._wait_taken)
+            source.subscription.taken_by(Taker(self._wait_taken))
 
     def __aiter__(self) -> Self:
         return self

@@ -264,6 +264,7 @@ class ClientCore:
         callback: Callback | None = None,
         concurrency: int = 1,
         ordered_by: OrderedBy[Message] = None,
+        awaits: Callable[[], bool] | None = None,
     ) -> SubscriptionCore:
         """Register a subscription and send SUB."""
         self._link.check_loop()
@@ -282,6 +283,7 @@ class ClientCore:
             timeout=self.options.timeout,
             concurrency=concurrency,
             ordered_by=ordered_by,
+            awaits=awaits,
         )
         self.receiver.sinks[sid] = subscription.sink
         self._subscriptions[sid] = subscription

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 from jetspark.api.base import Timestamp, encode_request
 from jetspark.api.message import MSG_GET, MsgGetRequest, MsgGetResponse
-from jetspark.api.stream import STREAM_INFO, StreamInfoRequest, StreamState
+from jetspark.api.stream import STREAM_INFO, StreamConfig, StreamInfoRequest, StreamState
 from jetspark.client.arguments import whole
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.pages import parse_count
@@ -58,6 +58,10 @@ class StreamReader:
         self._refused_until = 0.0
         # False if the last known configuration of the stream does not allow direct gets.
         self.allow_direct = allow_direct
+
+    def follow(self, config: StreamConfig) -> None:
+        """Note the configuration of the stream."""
+        self.allow_direct = config.allow_direct
 
     @property
     def direct_refused(self) -> bool:

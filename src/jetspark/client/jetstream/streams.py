@@ -140,7 +140,7 @@ class Stream:
             state = msgspec.structs.replace(info.state, subjects=subjects)
             info = msgspec.structs.replace(info, state=state)
         self._info = info
-        self._reader.allow_direct = info.config.allow_direct
+        self._reader.follow(info.config)
         return from_wire(StreamInfo, info)
 
     async def update(
@@ -153,7 +153,7 @@ class Stream:
         not support.
         """
         self._info = await update_stream(self._api, self._name, changes, timeout)
-        self._reader.allow_direct = self._info.config.allow_direct
+        self._reader.follow(self._info.config)
         return from_wire(StreamInfo, self._info)
 
     async def delete(self, *, timeout: Timeout | None = None) -> None:

@@ -62,6 +62,7 @@ class OrderedReader:
         prefetch: int,
         heartbeat: float = HEARTBEAT,
         alarm: float | timedelta | None = None,
+        begins_as_before: bool = False,
     ) -> None:
         self._api = api
         self._stream = stream
@@ -84,13 +85,23 @@ class OrderedReader:
         # Whether a new consumer starts as the first one did (with last messages, for example);
         # messages that were handed out are then skipped. Otherwise it starts after the last
         # message.
-        self.begin_as_before: bool = False
-        # Called after a new consumer was created; its exception ends the reader, or is retried.
-        self.on_remade: Callable[[], Awaitable[None]] | None = None
+        self._begins_as_before = begins_as_before
+        self._check_remade: Callable[[], Awaitable[None]] | None = None
         self._unchecked = False
         # Whether the current consumer starts at the right place: a caller that is cancelled during
         # this check leaves it to the next one.
         self._is_placed = False
+
+    def continue_after_last(self) -> None:
+        """Let a new consumer start after the last message from now on: every message counts."""
+        self._begins_as_before = False
+
+    def check_remade(self, check: Callable[[], Awaitable[None]]) -> None:
+        """Call ``check`` after a new consumer was created.
+
+        Its exception ends the reader, or is retried.
+        """
+        self._check_remade = check
 
     @property
     def expected(self) -> int:
@@ -182,7 +193,7 @@ class OrderedReader:
             opt_start_time=Timestamp(self._last_time + 1),
         )
         self._last_seq = 0
-        self.begin_as_before = False
+        self._begins_as_before = False
         return True
 
     async def _attempt(self, seconds: float) -> ConsumerInfo:
@@ -222,8 +233,8 @@ class OrderedReader:
                 expires=EXPIRES,
                 heartbeat=self._heartbeat,
                 alarm=self._alarm,
+                raise_alarm=True,
             )
-            source.raise_alarm = True
         self._source, self._expected, self._is_placed = source, 1, False
         self._unchecked = self.restarts > 0
         self._api.core.up_listeners.add(self._on_up)
@@ -253,8 +264,8 @@ class OrderedReader:
                 raise
             assert self._source is not None
             try:
-                if self._unchecked and self.on_remade is not None:
-                    await self.on_remade()
+                if self._unchecked and self._check_remade is not None:
+                    await self._check_remade()
                 self._unchecked = False
                 chunk = await self._source.next_chunk(count)
                 if self._broken is not None:
@@ -306,7 +317,7 @@ class OrderedReader:
             self._expected += 1
             self._last_seq = max(self._last_seq, stream_seq)
             self._last_time = time_ns
-        if not self.begin_as_before or not self.restarts:
+        if not self._begins_as_before or not self.restarts:
             return chunk
         return [message for message in chunk if numbers_of(message)[0] > seen]
 
@@ -348,7 +359,7 @@ class OrderedReader:
 
     def _configured(self, inbox: str) -> ConsumerConfig:
         config = self._config
-        if self._last_seq and not self.begin_as_before:
+        if self._last_seq and not self._begins_as_before:
             config = start_at(config, self._last_seq + 1)
         config = msgspec.structs.replace(
             config,

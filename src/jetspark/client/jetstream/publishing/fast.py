@@ -206,7 +206,7 @@ class FastPublisher:
         if not self.sent:
             raise InvalidState("nothing was sent, so there is nothing to commit")
         answers.check()
-        answers.closing = True
+        answers.close()
         try:
             async with self._turn:
                 for _ in range(COMMITS):
@@ -371,7 +371,7 @@ class FastPublisher:
                 raise error
             await asyncio.sleep(pause)
             pause = min(2 * pause, LEADER_PAUSE_MAX)
-            self._answers.leaderless = False
+            self._answers.try_leader()
             self._ask()
             await self._receive()
 
@@ -401,7 +401,7 @@ class FastPublisher:
         if kind is None and self.sent and not self._answers.closing:
             await self.commit()
         else:
-            self._answers.closing = True
+            self._answers.close()
             await self._leave()
 
     def __repr__(self) -> str:

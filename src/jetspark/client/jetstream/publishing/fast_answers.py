@@ -66,6 +66,14 @@ class FastAnswers:
         """Whether no answer requires handling before more is sent."""
         return not (self.failure or self.unknown or self.leaderless or self.closing)
 
+    def close(self) -> None:
+        """Note that nothing more is sent."""
+        self.closing = True
+
+    def try_leader(self) -> None:
+        """Note that the server is asked again whether the subject has responders."""
+        self.leaderless = False
+
     def take(self, message: Message, subject: str) -> None:
         """Process one answer; ``subject`` is that of the messages."""
         if self.ack is not None:

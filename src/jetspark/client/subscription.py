@@ -14,13 +14,13 @@ from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol, Self
 
-from jetspark.client.callback_pool import CallbackPool, OrderedBy, check_concurrency
-from jetspark.client.callback_tasks import callback_cancelled, is_calling, is_cancelled_here
+from jetspark.client.callbacks.pool import CallbackPool, OrderedBy, check_concurrency
+from jetspark.client.callbacks.tasks import callback_cancelled, is_calling, is_cancelled_here
+from jetspark.client.callbacks.thread import ThreadCallback
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.message import Message
 from jetspark.client.receive import MessageQueue, Receiver
 from jetspark.client.reprs import closed_mark
-from jetspark.client.thread_callback import ThreadCallback
 from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import AlreadyClaimed, AlreadyEnded, Error, RequestTimeout, SlowConsumer
 

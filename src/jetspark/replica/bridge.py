@@ -17,12 +17,12 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final
 
-from jetspark.client.connection import Connection
+from jetspark.client.connection.connection import Connection
+from jetspark.client.connection.server_errors import denied_subject
 from jetspark.client.core import ClientCore
 from jetspark.client.inbox import ReplySink
 from jetspark.client.options import ClientOptions
 from jetspark.client.receive import Sink
-from jetspark.client.server_errors import denied_subject
 from jetspark.errors import BufferFull, Error, PayloadTooLarge
 from jetspark.frame import Frame
 from jetspark.headers.status import NO_RESPONDERS, status_block

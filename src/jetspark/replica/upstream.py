@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from jetspark.client.auth import check_before_dialling
+from jetspark.client.connection.auth import check_before_dialling
 from jetspark.client.contexts import client_options
 from jetspark.client.core import ClientCore
 from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient

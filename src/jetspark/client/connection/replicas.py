@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
+from jetspark.client.connection.server_pool import parse_servers
 from jetspark.client.core import ClientCore
 from jetspark.client.requests import ManyReplies
-from jetspark.client.server_pool import parse_servers
 from jetspark.client.unreadable import UNREADABLE
 from jetspark.clock import SystemClock
 

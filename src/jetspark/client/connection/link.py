@@ -9,14 +9,14 @@ import asyncio
 import random
 from typing import Final, Protocol
 
-from jetspark.client.auth import connect_options, refusal
-from jetspark.client.connection import Connection
-from jetspark.client.events import Events
+from jetspark.client.callbacks.events import Events
+from jetspark.client.connection.auth import connect_options, refusal
+from jetspark.client.connection.connection import Connection
+from jetspark.client.connection.outgoing import Outgoing
+from jetspark.client.connection.server_errors import connect_failure
+from jetspark.client.connection.server_pool import Backoff, ServerAddress, ServerPool
 from jetspark.client.options import ClientOptions
-from jetspark.client.outgoing import Outgoing
 from jetspark.client.receive import Receiver
-from jetspark.client.server_errors import connect_failure
-from jetspark.client.server_pool import Backoff, ServerAddress, ServerPool
 from jetspark.clock import SystemClock
 from jetspark.errors import (
     AuthorizationFailed,

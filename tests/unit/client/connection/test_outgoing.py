@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from jetspark.client.outgoing import WRITE_CHUNK_SIZE, Outgoing
+from jetspark.client.connection.outgoing import WRITE_CHUNK_SIZE, Outgoing
 from jetspark.errors import BufferFull
 
 

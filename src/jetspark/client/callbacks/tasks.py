@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Protocol, TypeVar, runtime_checkable
 
-from jetspark.client.thread_callback import Report, in_callback_thread
+from jetspark.client.callbacks.thread import Report, in_callback_thread
 
 M = TypeVar("M")
 

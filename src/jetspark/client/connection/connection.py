@@ -13,13 +13,13 @@ from collections import deque
 from typing import Final, Protocol, cast
 
 from jetspark.client import receive
+from jetspark.client.connection.outgoing import Outgoing, WriteTransport
+from jetspark.client.connection.server_errors import dial_problem, error_of_line, is_survivable
+from jetspark.client.connection.server_pool import ServerAddress
+from jetspark.client.connection.tls import tls_context
+from jetspark.client.connection.websocket import WebSocketFraming
 from jetspark.client.options import ClientOptions
-from jetspark.client.outgoing import Outgoing, WriteTransport
 from jetspark.client.receive import Receiver
-from jetspark.client.server_errors import dial_problem, error_of_line, is_survivable
-from jetspark.client.server_pool import ServerAddress
-from jetspark.client.tls import tls_context
-from jetspark.client.websocket import WebSocketFraming
 from jetspark.errors import ConnectFailed, ConnectionClosed, Error, MissingExtra, ProtocolViolation
 from jetspark.protocol.client_parser import ClientParser
 from jetspark.protocol.encoder import PING, PONG

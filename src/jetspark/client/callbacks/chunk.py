@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
 from jetspark.client.arguments import function
-from jetspark.client.callback_tasks import call_back, is_calling, mark_callback
-from jetspark.client.thread_callback import Report, ThreadCallback
+from jetspark.client.callbacks.tasks import call_back, is_calling, mark_callback
+from jetspark.client.callbacks.thread import Report, ThreadCallback
 from jetspark.errors import ConnectionClosed, Error
 
 CHUNK_MAX: Final = 256

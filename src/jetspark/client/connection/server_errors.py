@@ -6,7 +6,7 @@ import re
 import socket
 import ssl
 
-from jetspark.client.server_pool import ServerPool
+from jetspark.client.connection.server_pool import ServerPool
 from jetspark.errors import (
     AuthorizationFailed,
     ConnectFailed,

@@ -4,14 +4,14 @@ import ssl
 
 import pytest
 
-from jetspark.client.server_errors import (
+from jetspark.client.connection.server_errors import (
     connect_failure,
     denied_subject,
     dial_problem,
     error_of_line,
     is_survivable,
 )
-from jetspark.client.server_pool import ServerPool, parse_servers
+from jetspark.client.connection.server_pool import ServerPool, parse_servers
 from jetspark.errors import (
     AuthorizationFailed,
     ConnectFailed,

@@ -11,11 +11,11 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from jetspark.client.connection.server_pool import ServerAddress
+from jetspark.client.connection.tls import tls_context
+from jetspark.client.connection.websocket import check_websocket
 from jetspark.client.options import ClientOptions
-from jetspark.client.server_pool import ServerAddress
-from jetspark.client.tls import tls_context
 from jetspark.client.unreadable import UNREADABLE
-from jetspark.client.websocket import check_websocket
 from jetspark.errors import AuthorizationFailed, BadCredentials, Error
 from jetspark.protocol.handshake import ConnectOptions, ServerInfo
 from jetspark.protocol.nkeys import USER, KeyPair, decode_public

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from jetspark.client.server_pool import (
+from jetspark.client.connection.server_pool import (
     Backoff,
     ServerAddress,
     ServerPool,

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
+from jetspark.client.callbacks.thread import ThreadCallback
 from jetspark.client.message import Message
-from jetspark.client.thread_callback import ThreadCallback
 
 
 def messages(count: int) -> list[Message]:

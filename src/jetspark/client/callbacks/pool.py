@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, Literal, TypeVar
 
-from jetspark.client.callback_tasks import call_back, mark_callback
-from jetspark.client.thread_callback import Report, ThreadCallback
+from jetspark.client.callbacks.tasks import call_back, mark_callback
+from jetspark.client.callbacks.thread import Report, ThreadCallback
 
 M = TypeVar("M")
 

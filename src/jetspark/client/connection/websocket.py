@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from jetspark.client.server_pool import ServerAddress
+from jetspark.client.connection.server_pool import ServerAddress
 from jetspark.errors import ConnectFailed, ConnectionClosed, ProtocolViolation
 from jetspark.errors.extras import WEBSOCKET, check_extra, extra
 

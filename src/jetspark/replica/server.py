@@ -37,7 +37,7 @@ from jetspark.replica.times import DEFAULT_TIMES, ReplicaTimes
 from jetspark.replica.upstream import RemoteUpstream, remote_options
 from jetspark.server.accounts import Account
 from jetspark.server.arguments import ServerArguments, combined
-from jetspark.server.config.jetspark import Remote
+from jetspark.server.config.blocks.jetspark import Remote
 from jetspark.server.config.settings import Settings
 from jetspark.server.monitor.replica_state import ReplicaState
 from jetspark.server.net.connection import Connection

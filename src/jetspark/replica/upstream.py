@@ -25,8 +25,8 @@ from jetspark.errors import ConnectFailed, ConnectionClosed, RequestTimeout
 from jetspark.replica.feed import RemoteFeed
 from jetspark.replica.own_traffic import OwnTraffic
 from jetspark.replica.times import LinkTimes
-from jetspark.server.config.jetspark import Remote
-from jetspark.server.config.tls import CIPHER_SUITES, INSECURE_CIPHER_SUITES, Tls
+from jetspark.server.config.blocks.jetspark import Remote
+from jetspark.server.config.blocks.tls import CIPHER_SUITES, INSECURE_CIPHER_SUITES, Tls
 
 log: logging.Logger = logging.getLogger("jetspark.replica")
 

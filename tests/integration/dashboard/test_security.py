@@ -21,7 +21,7 @@ from jetspark.dashboard.api.writes import SECRET_HEADER
 from jetspark.dashboard.app import Dashboard
 from jetspark.dashboard.deployment import Deployment, Target
 from jetspark.dashboard.monitoring import Monitoring
-from jetspark.server.config.problem import ConfigRefused
+from jetspark.server.config.language.problem import ConfigRefused
 from jetspark.server.monitor.web.password import Password
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")

@@ -24,7 +24,7 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.engine.usage import NO_LIMIT, AccountUsage, ServerUsage
 from jetspark.errors.storage import ReadFailed, StorageFault, UnknownRecordKind, WrongStoreFormat
 from jetspark.server.accounts import Account
-from jetspark.server.config.accounts import AccountJetStream
+from jetspark.server.config.blocks.accounts import AccountJetStream
 from jetspark.server.config.settings import Settings
 from jetspark.server.jetstream.budgets import BudgetLog, DiskBudget, budget, memory_budget
 from jetspark.server.jetstream.driver import EngineDriver

@@ -24,7 +24,7 @@ from jetspark.server.auth.violations import (
     subscription_violation,
 )
 from jetspark.server.close_reason import CloseReason
-from jetspark.server.config.accounts import NO_LIMIT
+from jetspark.server.config.blocks.accounts import NO_LIMIT
 from jetspark.server.net.listening import network_of, peer_ip
 from jetspark.server.net.tls import tls_peer
 from jetspark.server.routing.client import USER_INFO, ConnectedClient

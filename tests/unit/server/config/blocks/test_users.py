@@ -4,10 +4,10 @@ from typing import Final
 
 import pytest
 
+from jetspark.server.config.blocks.permissions import Permissions, Responses, SubjectPermission
+from jetspark.server.config.blocks.users import User
+from jetspark.server.config.language.problem import ConfigRefused
 from jetspark.server.config.loader import load_text
-from jetspark.server.config.permissions import Permissions, Responses, SubjectPermission
-from jetspark.server.config.problem import ConfigRefused
-from jetspark.server.config.users import User
 from jetspark.units import minutes, parse_duration, seconds
 
 NKEY: Final = "UAAACAQDAQCQMBYIBEFAWDANBYHRAEISCMKBKFQXDAMRUGY4DUPB63NN"

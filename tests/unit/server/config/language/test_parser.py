@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jetspark.server.config.digest import _number, config_digest
-from jetspark.server.config.parser import NESTING_MAX, parse_file, parse_text
-from jetspark.server.config.problem import ConfigRefused
-from jetspark.server.config.tree import Node, Value
+from jetspark.server.config.language.digest import _number, config_digest
+from jetspark.server.config.language.parser import NESTING_MAX, parse_file, parse_text
+from jetspark.server.config.language.problem import ConfigRefused
+from jetspark.server.config.language.tree import Node, Value
 
 MAIN: Final = "etc/main.conf"
 

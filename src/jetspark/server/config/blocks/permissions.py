@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from jetspark.server.config.blocks import Field, Setting, read_block
+from jetspark.server.config.blocks.block import Field, Setting, read_block
 from jetspark.server.config.values import integer, strings
 from jetspark.subjects.tokens import is_valid_subject
 from jetspark.units import Nanoseconds, minutes, parse_duration

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from jetspark.server.config.blocks import Field, Setting, read_whole_block
+from jetspark.server.config.blocks.block import Field, Setting, read_whole_block
 from jetspark.server.config.values import (
     boolean,
     duration_or_seconds,

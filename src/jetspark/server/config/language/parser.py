@@ -11,15 +11,15 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from jetspark.server.config.lexer import (
+from jetspark.server.config.language.lexer import (
     NEWLINES,
     SEPARATORS,
     SPACES,
     Kind,
     Scanner,
 )
-from jetspark.server.config.problem import ConfigRefused, Place, refused
-from jetspark.server.config.tree import Node, Value
+from jetspark.server.config.language.problem import ConfigRefused, Place, refused
+from jetspark.server.config.language.tree import Node, Value
 
 Read = Callable[[str], bytes]
 """Returns the content of a file, or raises ``OSError``."""

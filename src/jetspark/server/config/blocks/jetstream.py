@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from jetspark.server.config.blocks import Field, Setting, read_block
+from jetspark.server.config.blocks.block import Field, Setting, read_block
 from jetspark.server.config.secret import Secret
 from jetspark.server.config.values import (
     INT32_MAX,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from jetspark.cli.serve.help import help_text
+from jetspark.server.config.blocks.replica import Replica
 from jetspark.server.config.command_line import Exit, from_command_line
-from jetspark.server.config.replica import Replica
 from jetspark.server.config.settings import Settings
 
 

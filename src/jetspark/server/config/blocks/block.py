@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from jetspark.server.config.problem import ConfigProblem, ConfigRefused, Place, refused
-from jetspark.server.config.tree import Node
+from jetspark.server.config.language.problem import ConfigProblem, ConfigRefused, Place, refused
+from jetspark.server.config.language.tree import Node
 from jetspark.server.config.unsupported import UNSUPPORTED
 
 ANY: Final = "*"

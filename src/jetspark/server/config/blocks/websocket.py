@@ -4,9 +4,9 @@ from typing import Final
 
 import msgspec
 
-from jetspark.server.config.blocks import Field, Setting, read_whole_block
-from jetspark.server.config.tls import Tls, read_tls
-from jetspark.server.config.users import Authorization, read_simple_authorization
+from jetspark.server.config.blocks.block import Field, Setting, read_whole_block
+from jetspark.server.config.blocks.tls import Tls, read_tls
+from jetspark.server.config.blocks.users import Authorization, read_simple_authorization
 from jetspark.server.config.values import (
     Address,
     boolean,

@@ -12,7 +12,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
-from jetspark.server.config.tree import Node, Value
+from jetspark.server.config.language.tree import Node, Value
 
 _ESCAPED: Final = re.compile("[<>&\u2028\u2029]")
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from jetspark.server.config.blocks import Field, Setting, read_whole_block
+from jetspark.server.config.blocks.block import Field, Setting, read_whole_block
 from jetspark.server.config.values import boolean, shown_url, split_url, strings
 
 SCHEMES: Final = ("nats", "tls", "ws", "wss")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
-from jetspark.server.config.problem import Place
+from jetspark.server.config.language.problem import Place
 
 Scalar: TypeAlias = str | int | float | bool | datetime
 Value: TypeAlias = "Scalar | list[Node] | dict[str, Node]"

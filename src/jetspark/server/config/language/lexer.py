@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from jetspark.server.config.problem import ConfigRefused, Place, refused
-from jetspark.server.config.tree import Scalar
+from jetspark.server.config.language.problem import ConfigRefused, Place, refused
+from jetspark.server.config.language.tree import Scalar
 
 NEWLINES: Final = "\n\r"
 # The characters of Go's unicode.IsSpace; Python's isspace also has the separators 1C to 1F.

@@ -5,9 +5,9 @@ from typing import Final
 
 import msgspec
 
-from jetspark.server.config.blocks import Field, Setting, read_whole_block
+from jetspark.server.config.blocks.block import Field, Setting, read_whole_block
+from jetspark.server.config.blocks.permissions import Permissions, read_permissions
 from jetspark.server.config.nkey import USER, public_key_problem
-from jetspark.server.config.permissions import Permissions, read_permissions
 from jetspark.server.config.secret import Secret
 from jetspark.server.config.values import (
     duration_or_seconds,

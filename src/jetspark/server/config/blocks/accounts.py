@@ -4,13 +4,13 @@ from typing import Any, Final
 
 import msgspec
 
-from jetspark.server.config.blocks import ANY, Field, Setting, read_block
-from jetspark.server.config.mappings import SubjectMapping, read_mappings
+from jetspark.server.config.blocks.block import ANY, Field, Setting, read_block
+from jetspark.server.config.blocks.mappings import SubjectMapping, read_mappings
+from jetspark.server.config.blocks.permissions import read_permissions
+from jetspark.server.config.blocks.sharing import Export, Import, read_exports, read_imports
+from jetspark.server.config.blocks.users import User, read_users, with_default
+from jetspark.server.config.language.problem import ConfigRefused
 from jetspark.server.config.nkey import ACCOUNT, public_key_problem
-from jetspark.server.config.permissions import read_permissions
-from jetspark.server.config.problem import ConfigRefused
-from jetspark.server.config.sharing import Export, Import, read_exports, read_imports
-from jetspark.server.config.users import User, read_users, with_default
 from jetspark.server.config.values import INT32_MAX, boolean, entries, integer, integer_in, string
 from jetspark.units import ByteCount
 

@@ -4,8 +4,8 @@ from typing import Final
 
 import msgspec
 
-from jetspark.server.config.blocks import Field, Setting, read_whole_block
-from jetspark.server.config.problem import ConfigRefused
+from jetspark.server.config.blocks.block import Field, Setting, read_whole_block
+from jetspark.server.config.language.problem import ConfigRefused
 from jetspark.server.config.values import entries, string
 from jetspark.subjects.tokens import is_valid_subject
 from jetspark.subjects.transform import TransformError, check_transform

@@ -5,11 +5,11 @@ from typing import Final
 
 import msgspec
 
-from jetspark.server.config.blocks import ANY, Field, Setting, read_block, read_whole_block
-from jetspark.server.config.jetstream import AtomicLimits, Durability
-from jetspark.server.config.replica import Replica, read_replica
+from jetspark.server.config.blocks.block import ANY, Field, Setting, read_block, read_whole_block
+from jetspark.server.config.blocks.jetstream import AtomicLimits, Durability
+from jetspark.server.config.blocks.replica import Replica, read_replica
+from jetspark.server.config.blocks.tls import Tls, read_remote_tls
 from jetspark.server.config.secret import Secret
-from jetspark.server.config.tls import Tls, read_remote_tls
 from jetspark.server.config.values import (
     INT32_MAX,
     boolean,

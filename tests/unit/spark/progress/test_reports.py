@@ -11,7 +11,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql import Row
 
 from jetspark.spark import SourceLag, lag, progress_report
-from jetspark.spark.progress_listener import ProgressListener
+from jetspark.spark.progress.listener import ProgressListener
 
 
 def offset(version: int, following: int, created: str = "t1", **more: Any) -> dict[str, Any]:

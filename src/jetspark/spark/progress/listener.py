@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from jetspark.spark.progress import Report, progress_report
+from jetspark.spark.progress.reports import Report, progress_report
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
     )
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("jetspark.spark.progress")
 
 
 class ProgressListener(StreamingQueryListener):

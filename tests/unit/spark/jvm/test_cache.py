@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from jetspark.spark.cache import CacheUnavailable, cache_directory, content_digest, write_cached
+from jetspark.spark.jvm.cache import (
+    CacheUnavailable,
+    cache_directory,
+    content_digest,
+    write_cached,
+)
 
 
 def test_xdg_cache_home_decides_where_files_go(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from jetspark.errors import Error
-from jetspark.spark.cache import cache_directory, content_digest, write_cached
+from jetspark.spark.jvm.cache import cache_directory, content_digest, write_cached
 
 JAVA_MAJOR_MIN: Final = 17
 VECTOR_MODULE: Final = "--add-modules=jdk.incubator.vector"

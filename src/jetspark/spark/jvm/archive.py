@@ -22,8 +22,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from jetspark.spark.cache import CacheUnavailable, cache_directory
-from jetspark.spark.java import Java
+from jetspark.spark.jvm.cache import CacheUnavailable, cache_directory
+from jetspark.spark.jvm.java import Java
 
 # If this variable is "off", Spark is started without an archive, and none is written.
 ARCHIVE_VARIABLE: Final = "JETSPARK_CLASS_ARCHIVE"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Report = dict[str, Any]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("jetspark.spark.progress")
 
 
 class SourceLag(NamedTuple):
@@ -67,7 +67,7 @@ def watch(
     ``spark.streams.removeListener(...)`` with the returned listener ends it.
     """
     with needs_spark():
-        from jetspark.spark.progress_listener import ProgressListener
+        from jetspark.spark.progress.listener import ProgressListener
 
     listener = ProgressListener(report or _log_report)
     spark.streams.addListener(listener)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jetspark.spark.archive import archive_options
-from jetspark.spark.java import Java
+from jetspark.spark.jvm.archive import archive_options
+from jetspark.spark.jvm.java import Java
 
 WHOLE = (0xF00BABA8).to_bytes(4, "little") + b"classes"
 JAVA = Java(Path("/opt/java"), 17, True, "17.0.15+6")

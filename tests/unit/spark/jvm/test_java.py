@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from jetspark.spark.java import (
+from jetspark.spark.jvm.java import (
     VECTOR_MODULE,
     JavaNotFound,
     ensure_java,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 from jetspark.spark.connection_settings import CONNECTION_OPTIONS, parse_connection
 from jetspark.spark.connections import ConnectionCache, connect
 from jetspark.spark.option_reader import OptionReader, Use
-from jetspark.spark.progress import Report, watch
+from jetspark.spark.progress.reports import Report, watch
 from jetspark.subjects.tokens import is_valid_literal
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from jetspark.spark.progress import lag, progress_report
+from jetspark.spark.progress.reports import lag, progress_report
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

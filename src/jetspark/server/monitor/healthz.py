@@ -11,9 +11,10 @@ from typing import Final
 import msgspec
 
 from jetspark.api.base import ApiStruct
-from jetspark.server.monitor.arguments import Arguments, quote
+from jetspark.server.monitor.arguments import Arguments
 from jetspark.server.monitor.status import AccountStatus, JetStreamStatus, Readiness, ServerStatus
 from jetspark.server.pacing import paced
+from jetspark.server.quoting import quote
 from jetspark.store.log.timeline import AHEAD_MAX_NS
 from jetspark.units import format_duration
 

@@ -47,8 +47,8 @@ def lag(query: "StreamingQuery | Mapping[str, Any]") -> list[SourceLag]:
         return []
     found: list[SourceLag] = []
     for source in progress["sources"]:
-        latest = _positions(source["latestOffset"])
-        for stream, (following, created) in _positions(source["endOffset"]).items():
+        latest = positions(source.get("latestOffset"))
+        for stream, (following, created) in positions(source.get("endOffset")).items():
             found.append(
                 SourceLag(stream, _lag_between(following, created, latest, stream), following)
             )
@@ -106,8 +106,10 @@ def _log_report(report: Report) -> None:
     _log.info("%s", json.dumps(report))
 
 
-def _positions(offset: Any) -> dict[str, tuple[int, str]]:
-    """Return the sequence and creation time by stream; empty for sources of other formats.
+def positions(offset: Any) -> dict[str, tuple[int, str]]:
+    """Return the next sequence and the time of creation by stream, of an offset or its JSON.
+
+    Empty for sources of other formats.
 
     Versions 1 and 2 of the offset have the same two fields.
     """

@@ -16,8 +16,8 @@ from starlette.requests import Request
 
 from jetspark.client.jetstream.kv.bucket import KeyValue
 from jetspark.dashboard.deployment import Deployment, checked_name
+from jetspark.dashboard.errors import BadInput, Forbidden
 from jetspark.dashboard.own_pages import read_body
-from jetspark.dashboard.problems import BadInput, Forbidden
 from jetspark.dashboard.values import SEQUENCE_MAX, whole
 from jetspark.headers.headers import Headers
 from jetspark.subjects.tokens import key_problem

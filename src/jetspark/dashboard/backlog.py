@@ -24,7 +24,7 @@ WANTED_S: Final = 15.0
 ROWS_MAX: Final = 500
 
 
-class Survey:
+class Backlog:
     """The walk and its result. ``run`` it once, ask with ``read``."""
 
     def __init__(self, deployment: Deployment) -> None:

@@ -1,10 +1,10 @@
-"""The keeper: a process that starts the servers of a test process, and outlives it to clean up.
+"""A process that starts the servers of a test process, and outlives it to clean up.
 
 It has imported the server, so a start is a fork: 25 ms instead of 300. When the test process ends,
-however it ends, the keeper kills its servers and removes their folder.
+however it ends, the supervisor kills its servers and removes their folder.
 
-``python -m jetspark.testing.keeper FD FOLDER``: requests are lines of JSON on a Unix socket, each
-with one file descriptor, the socket of the server to start.
+``python -m jetspark.testing.supervisor FD FOLDER``: requests are lines of JSON on a Unix socket,
+each with one file descriptor, the socket of the server to start.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ REQUEST_MAX: Final = 65536
 END_TIMEOUT: Final = 2.0
 
 
-class Keeper:
+class Supervisor:
     """The running servers of one test process."""
 
     def __init__(self, requests: socket.socket, folder: str) -> None:
@@ -99,11 +99,11 @@ def _run(control: socket.socket, request: dict[str, Any]) -> NoReturn:
 
 
 def main() -> None:
-    """Run the keeper of the process at the other end of a socket."""
+    """Run the supervisor of the process at the other end of a socket."""
     requests = socket.socket(fileno=int(sys.argv[1]))
     if sys.argv[3] == "jetspark":
         import jetspark.testing.hosted  # noqa: F401 - imported once, for all forks
-    Keeper(requests, sys.argv[2]).run()
+    Supervisor(requests, sys.argv[2]).run()
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from jetspark.dashboard.errors import BadInput, Problem, problem_of
 from jetspark.dashboard.own_pages import read_body
-from jetspark.dashboard.problems import BadInput, Problem, problem_of
 from jetspark.server.monitor.web.password import Password, TooManyGuesses
 from jetspark.server.monitor.web.sign_in import Sessions
 
@@ -25,7 +25,7 @@ _NO_STORE: Final = {"Cache-Control": "no-store"}
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="jetspark"', **_NO_STORE}
 
 
-class Entrance:
+class Login:
     """What the dashboard shows to those who have not signed in."""
 
     def __init__(self, password: Password, sessions: Sessions) -> None:

@@ -1,7 +1,7 @@
 """Maintenance of a stream's log: syncs, space, and reopening after an error.
 
-A log has no clock. ``Tending.due`` is when it is checked next: 0 is never, 1 as soon as possible,
-for callers that do not have the time.
+A log has no clock. ``Maintenance.due`` is when it is checked next: 0 is never, 1 as soon as
+possible, for callers that do not have the time.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ SOON: Final = 1
 REOPEN_AFTER_NS: Final = 5 * SECOND
 
 
-class Tending:
+class Maintenance:
     """Maintains the log of one stream. ``reserve`` is the space kept free for deletes."""
 
     def __init__(self, log: StreamLog) -> None:

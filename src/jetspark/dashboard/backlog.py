@@ -1,4 +1,4 @@
-"""A walk over all streams and consumers: who has how much left to do.
+"""The backlog: which consumers have the most messages left, by a walk over all of them.
 
 No request answers that. While a page is open that needs it, one walk at a time lists the streams,
 and the consumers of those that have some, one request after the other, with pauses: at most

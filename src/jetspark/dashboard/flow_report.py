@@ -1,4 +1,4 @@
-"""What a continuous run of a pipeline writes about each flow, and the dashboard shows.
+"""The report of a flow: written by a continuous run of a pipeline, shown by the dashboard.
 
 Both import it from here: the command that runs pipelines needs neither the dashboard's web server
 nor this module more than its fields.

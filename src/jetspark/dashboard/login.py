@@ -1,4 +1,4 @@
-"""The page that asks a person for the password, and the requests that open and close a session."""
+"""The login page, and the requests that open and close a session."""
 
 from importlib.resources import files
 from typing import Any, Final

@@ -20,7 +20,7 @@ WHOLE_KEY: Final = "jetspark.replica.whole"
 
 @dataclass(slots=True)
 class CopiedStream:
-    """One stream. ``stream`` is the copy, None if it does not exist.
+    """One stream and its copy, which may not exist.
 
     ``whole``: the copy has once been complete; before that it answers nothing, because a key that
     it lacks may exist.

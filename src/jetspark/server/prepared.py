@@ -1,4 +1,4 @@
-"""What a reload needs, made in a thread: with thousands of accounts it takes a second of CPU."""
+"""Prepares a reload in a thread: with thousands of accounts it takes a second of CPU."""
 
 import msgspec
 

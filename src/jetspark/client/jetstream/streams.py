@@ -27,8 +27,8 @@ from jetspark.client.jetstream.backup import (
     CHUNK_BYTES,
     BackupProgress,
     StreamBackup,
-    put_back,
     read_meta,
+    restore_backup,
     take_backup,
 )
 from jetspark.client.jetstream.consumer.create import (
@@ -399,7 +399,7 @@ class Stream:
         """
         backup = await asyncio.to_thread(read_meta, folder)
         config = msgspec.structs.replace(backup.config, name=self._name)
-        self._info = await put_back(self._api, folder, config, progress, timeout)
+        self._info = await restore_backup(self._api, folder, config, progress, timeout)
 
     # Consumers.
 

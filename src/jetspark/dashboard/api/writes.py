@@ -1,4 +1,4 @@
-"""What changes something: only with the option for it, a token, and a page's own secret.
+"""Requests that change something: they need the option for it, a token and a page's secret.
 
 A browser adds stored credentials to requests of any page, so they prove nothing about who asks.
 A change therefore needs the header `X-Jetspark-Secret`, which only a page of this origin can have

@@ -42,6 +42,10 @@ Finish = Callable[[OSError | None, int, Outbox], None]
 Step = Callable[[], bool]
 
 
+def _nothing(_error: OSError | None, _now: int, _outbox: Outbox) -> None:
+    """Do nothing: the waiting requests continue."""
+
+
 class Background(Protocol):
     """Runs the disk work of an engine in the background."""
 
@@ -185,7 +189,7 @@ class Operations:
             raise OSError(errno.ESHUTDOWN, STOPPING)
         work()
 
-    def in_steps(self, name: str, step: Step, finish: Finish) -> Operation:
+    def in_steps(self, name: str, step: Step, finish: Finish = _nothing) -> Operation:
         """Run an operation on a stream in steps, in the following turns; then ``finish``."""
         operation = Operation(name, None, finish)
         self.announce(operation)
@@ -355,7 +359,3 @@ class Operations:
 def nameless() -> Operation:
     """Return an operation that belongs to no stream: none has such a name."""
     return Operation(".", None, _nothing)
-
-
-def _nothing(_error: OSError | None, _now: int, _outbox: Outbox) -> None:
-    """Do nothing: the waiting requests continue."""

@@ -40,7 +40,7 @@ from jetspark.client.jetstream.consumer.create import (
 )
 from jetspark.client.jetstream.consumer.handle import Consumer
 from jetspark.client.jetstream.consumer.ordered_handle import OrderedConsumer
-from jetspark.client.jetstream.direct_get import StreamReader, make_request
+from jetspark.client.jetstream.direct_get import NO_END, StreamReader, make_request
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.last_many import LastMany, check_last_many
 from jetspark.client.jetstream.listing import consumer_name_pages, consumer_pages, models
@@ -48,7 +48,6 @@ from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
 from jetspark.client.jetstream.scan import (
     BATCH_BYTES,
     BATCH_SIZE,
-    NO_END,
     Copies,
     RangeReader,
     check_columns,

@@ -19,6 +19,7 @@ from jetspark.client.frames import encode_subject
 from jetspark.client.jetstream.direct_get import NO_END, StreamReader, lagging, too_old
 from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
 from jetspark.client.jetstream.pages import Page
+from jetspark.client.pauses import Pauses
 from jetspark.errors import (
     BadSubject,
     MessageNotFound,
@@ -99,7 +100,7 @@ class RangeReader:
         self._timeout = timeout
         # Rows that may still be returned; no more are requested.
         self._left = limit or NO_END
-        self._pause = 0.0
+        self._pauses = Pauses(RETRY_PAUSE_FIRST, RETRY_PAUSE_MAX)
         self._stuck_at = 0
         self._stuck_until = 0.0
         self._pages: list[tuple[Page, asyncio.Future[None]]] = []
@@ -202,12 +203,11 @@ class RangeReader:
         now = self._loop.time()
         if at != self._stuck_at:
             self._stuck_at, self._stuck_until = at, now + self._timeout
-            self._pause = 0.0
+            self._pauses.reset()
         if now >= self._stuck_until:
             raise lagging(self._reader.stream, self._proof)
-        await asyncio.sleep(self._pause)
         # The first time at once: another copy may answer.
-        self._pause = min(max(self._pause * 2, RETRY_PAUSE_FIRST), RETRY_PAUSE_MAX)
+        await asyncio.sleep(self._pauses.take())
 
     async def _walk_leader(
         self, first: int, start_time: Timestamp | None

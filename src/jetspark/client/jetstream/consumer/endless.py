@@ -25,6 +25,7 @@ from jetspark.client.jetstream.consumer.pull import (
 from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.client.jetstream.consumer.window import PullWindow
 from jetspark.client.message import Message
+from jetspark.client.pauses import Pauses
 from jetspark.client.subscription import PENDING_BYTES_MAX, SubscriptionCore, Taker
 from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import (
@@ -87,7 +88,7 @@ class EndlessPull:
         self._numbers = itertools.count(1)
         # Statuses of earlier requests are ignored: those requests were abandoned.
         self._first_valid = 1
-        self._pause = 0.0
+        self._pauses = Pauses(RETRY_PAUSE_FIRST, RETRY_PAUSE_MAX)
         self._asked = 0.0  # when the last request was sent
         # Before the next request: pause, and check whether the consumer still exists.
         self._must_rest = False
@@ -147,7 +148,7 @@ class EndlessPull:
             if self._arrived:
                 taken = self._take(count)
                 if taken:
-                    self._pause = 0.0
+                    self._pauses.reset()
                     return taken
                 continue
             if self._must_rest and not self._stopped.is_set() and not self.buffered:
@@ -335,8 +336,7 @@ class EndlessPull:
             except Error as error:
                 self._core.report(error)  # the server may be starting
             self._must_check = False
-        await self._core.or_closed(rest(self._stopped, self._pause))
-        self._pause = min(max(self._pause * 2, RETRY_PAUSE_FIRST), RETRY_PAUSE_MAX)
+        await self._core.or_closed(rest(self._stopped, self._pauses.take()))
         self._must_rest = False
 
 

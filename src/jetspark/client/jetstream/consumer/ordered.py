@@ -25,6 +25,7 @@ from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.consumer.push import PushSource
 from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.client.jetstream.direct_get import StreamReader
+from jetspark.client.pauses import Pauses
 from jetspark.client.timeouts import Timeout
 from jetspark.errors import (
     AlreadyEnded,
@@ -77,7 +78,7 @@ class OrderedReader:
         self._expected = 1
         self._last_seq = 0
         self._last_time = 0
-        self._pause = 0.0
+        self._pauses = Pauses(RETRY_PAUSE_FIRST, RETRY_PAUSE_MAX)
         self._stopped = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
         self.info: ConsumerInfo | None = None
@@ -151,7 +152,7 @@ class OrderedReader:
             if self._stopped.is_set():
                 raise ConnectionClosed("the ordered consumer was stopped")
             await self._api.core.or_closed(
-                rest(self._stopped, max(self._pause, RETRY_PAUSE_FIRST))
+                rest(self._stopped, max(self._pauses.seconds, self._pauses.first))
             )
             patience = min(patience * 2, max(self._api.timeout, CREATE_PATIENCE))
 
@@ -280,7 +281,7 @@ class OrderedReader:
             expected = self._expected
             kept = self._in_order(chunk)
             if kept:
-                self._pause = 0.0
+                self._pauses.reset()
                 return kept
             if self._expected == expected:
                 await self._restart(self._broken)
@@ -327,13 +328,16 @@ class OrderedReader:
         if self._stopped.is_set():
             return
         self.restarts += 1
-        if self._pause and reason is not None and not isinstance(reason, ConnectionClosed):
+        if (
+            self._pauses.seconds
+            and reason is not None
+            and not isinstance(reason, ConnectionClosed)
+        ):
             # A single restart is not worth a report. A repeated one, without a message in between,
             # may have a cause that no restart removes.
             reason.add_note(f"the ordered consumer of stream {self._stream!r} restarts")
             self._api.core.report(reason)
-        await self._api.core.or_closed(rest(self._stopped, self._pause))
-        self._pause = min(max(self._pause * 2, RETRY_PAUSE_FIRST), RETRY_PAUSE_MAX)
+        await self._api.core.or_closed(rest(self._stopped, self._pauses.take()))
 
     async def _drop(self) -> None:
         source, self._source = self._source, None

@@ -66,7 +66,7 @@ class Operation:
         self.finish = finish
         # The other streams whose requests wait for it.
         self.others: list[str] = []
-        self.is_over = False
+        self.is_over: bool = False
 
     def end(self) -> None:
         """Note that it has ended: nothing waits for it any more."""

@@ -30,8 +30,8 @@ class Claim:
         # The change that starts or ends it, while the disk may still fail to store that change.
         self.change: Operation | None = None
         # How many of them are entered, and how many of those may be inboxes.
-        self.entered = 0
-        self.inboxes = 0
+        self.entered: int = 0
+        self.inboxes: int = 0
 
     def enter(self, subject: str) -> None:
         """Note that the next of its subjects is entered."""

@@ -118,7 +118,7 @@ class Bridge:
         self._ending = False
         self.connected: bool = False
         # Why the leader must not be used although it is connected: it is a replica of ours.
-        self.blocked = ""
+        self.blocked: str = ""
         # Messages that were lost silently for lack of a leader.
         self.lost: int = 0
         self._turn_began_ns = 0

@@ -230,7 +230,7 @@ class Lane:
         self._credit = 0
         self._held = False
         # Its client does not read: it sends a little, then waits again.
-        self.trickles = False
+        self.trickles: bool = False
         # Its client disconnected, and its unsubscribes may still be sent.
         self.left: bool = client.closing
 

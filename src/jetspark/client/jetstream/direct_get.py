@@ -58,7 +58,7 @@ class StreamReader:
         self._probes = LeaderProbes(api, stream)
         self._refused_until = 0.0
         # False if the last known configuration of the stream does not allow direct gets.
-        self.allow_direct = allow_direct
+        self.allow_direct: bool = allow_direct
 
     def follow(self, config: StreamConfig) -> None:
         """Note the configuration of the stream."""

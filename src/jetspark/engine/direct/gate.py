@@ -51,7 +51,7 @@ class HeldReads:
     def __init__(
         self, most: int = HELD_READS_MAX, per_client: int = HELD_READS_PER_CLIENT
     ) -> None:
-        self.most = most
+        self.most: int = most
         self.per_client = per_client
         self.count: int = 0
         self._by_requester: dict[object, int] = {}

@@ -60,15 +60,15 @@ class Copy:
         self.source = source
         self.origin: Origin | None = None
         self.position: int = NOT_FOUND
-        self.listed = False
-        self.retry_at = 0
-        self.over = False
+        self.listed: bool = False
+        self.retry_at: int = 0
+        self.over: bool = False
         self.error: bytes = b""
         # The disk failed to read: nothing is read before this time.
         self._read_again_at = 0
         self._stopped = False
         # Why its remote cannot be reached, as the body of an error.
-        self.unreachable = b""
+        self.unreachable: bytes = b""
         # The name of the origin in headers.
         self.label: bytes = source.name.encode()
         # The identity of the stream that is being read.

@@ -54,7 +54,7 @@ class FastAnswers:
         self.ack: PubAck | None = None
         self.failure: Error | None = None
         self.unknown: Error | None = None
-        self.closing = False
+        self.closing: bool = False
         self.leaderless: bool = False
         # Whether the server has reported where the batch ended.
         self.exact: bool = False

@@ -293,7 +293,7 @@ class Writer:
         """A callback must not run on the loop's thread, where it could not block."""
         self.imports |= {
             "from collections.abc import Callable",
-            "from jetspark.client.thread_callback import ThreadCallback",
+            "from jetspark.client.callbacks.thread import ThreadCallback",
         }
         optional = "None" in ast.unparse(node.args).partition("callback: ")[2].partition(",")[0]
         message = callback_message(node)
@@ -304,7 +304,7 @@ class Writer:
             made = f"twin_callback(callback, {twin})"
             if "ordered_by=ordered_by" in expression:
                 self.imports |= {
-                    "from jetspark.client.callback_pool import OrderedBy",
+                    "from jetspark.client.callbacks.pool import OrderedBy",
                     "from jetspark.sync.callbacks import twin_order",
                 }
                 order = f"ordered_by=twin_order(ordered_by, {twin})"

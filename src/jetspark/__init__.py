@@ -29,9 +29,12 @@ if TYPE_CHECKING:
         StreamAlternate,
         SubjectTransform,
     )
+    from jetspark.client.callbacks.thread import ThreadCallback
     from jetspark.client.client import Client, connect, connect_with
     from jetspark.client.connect_arguments import ConnectArguments
-    from jetspark.client.connection_status import ConnectionStatus
+    from jetspark.client.connection.replicas import ReplicaAddress
+    from jetspark.client.connection.status import ConnectionStatus
+    from jetspark.client.connection.tls import TlsFiles
     from jetspark.client.contexts import client_options
     from jetspark.client.jetstream.backup import StreamBackup, read_backup
     from jetspark.client.jetstream.consumer.ack_subject import MessageMetadata
@@ -103,12 +106,9 @@ if TYPE_CHECKING:
     from jetspark.client.opening import Opening
     from jetspark.client.options import ClientOptions
     from jetspark.client.pager import Pager
-    from jetspark.client.replicas import ReplicaAddress
     from jetspark.client.stats import ClientStats
     from jetspark.client.subscription import Subscription
-    from jetspark.client.thread_callback import ThreadCallback
     from jetspark.client.timeouts import Timeout
-    from jetspark.client.tls import TlsFiles
     from jetspark.embedded import ReplicaServer, Server
     from jetspark.headers.headers import Headers
     from jetspark.protocol.handshake import ServerInfo
@@ -282,7 +282,7 @@ _MODULES = {
         "connect_with",
     ),
     "jetspark.client.connect_arguments": ("ConnectArguments",),
-    "jetspark.client.connection_status": ("ConnectionStatus",),
+    "jetspark.client.connection.status": ("ConnectionStatus",),
     "jetspark.client.contexts": ("client_options",),
     "jetspark.client.jetstream.backup": (
         "StreamBackup",
@@ -393,12 +393,12 @@ _MODULES = {
     "jetspark.client.opening": ("Opening",),
     "jetspark.client.options": ("ClientOptions",),
     "jetspark.client.pager": ("Pager",),
-    "jetspark.client.replicas": ("ReplicaAddress",),
+    "jetspark.client.connection.replicas": ("ReplicaAddress",),
     "jetspark.client.stats": ("ClientStats",),
     "jetspark.client.subscription": ("Subscription",),
-    "jetspark.client.thread_callback": ("ThreadCallback",),
+    "jetspark.client.callbacks.thread": ("ThreadCallback",),
     "jetspark.client.timeouts": ("Timeout",),
-    "jetspark.client.tls": ("TlsFiles",),
+    "jetspark.client.connection.tls": ("TlsFiles",),
     "jetspark.embedded": ("ReplicaServer", "Server"),
     "jetspark.headers.headers": ("Headers",),
     "jetspark.protocol.handshake": ("ServerInfo",),

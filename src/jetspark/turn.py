@@ -39,6 +39,10 @@ class Turn:
         if self.left <= 0:
             self.stop()
 
+    def take(self, units: i64) -> None:
+        """Count work of a client that checks itself whether budget is left."""
+        self.left -= units
+
     def stop(self) -> None:
         """Stop the current client: its share is used up."""
         stop = self._stop

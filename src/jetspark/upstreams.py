@@ -2,7 +2,7 @@
 
 from jetspark.clock import Clock
 from jetspark.engine.replicate.upstream import Upstream
-from jetspark.server.config.jetspark import Remote
+from jetspark.server.config.blocks.jetspark import Remote
 
 
 def connect_upstream(remote: Remote, clock: Clock) -> Upstream:

@@ -25,8 +25,8 @@ from jetspark.api import consumer as consumers
 from jetspark.api import message as messages
 from jetspark.api import stream as streams
 from jetspark.protocol.handshake import ConnectOptions
+from jetspark.server.config.language.problem import ConfigRefused
 from jetspark.server.config.loader import load_text
-from jetspark.server.config.problem import ConfigRefused
 
 GROWTH_MIB = 300
 BATCH = 25

@@ -66,10 +66,10 @@ def test_every_class_and_method_that_is_named_exists(page: Path) -> None:
     ] == []
 
 
-def test_the_twenty_questions_have_answers_in_one_file_each() -> None:
+def test_the_forty_questions_have_answers_in_one_file_each() -> None:
     answers = QUESTION.findall(GUIDE.read_text(encoding="utf-8"))
 
-    assert len(answers) == 20
+    assert len(answers) == 40
     for question, answer in answers:
         path, name = re.findall(r"`([^`]+)`", answer)[:2]
         text = (PACKAGE / path).read_text(encoding="utf-8")

@@ -24,8 +24,8 @@ import pytest
 from jetspark.server.auth.permissions import Permissions
 from jetspark.server.auth.users import rules_of
 from jetspark.server.auth.violations import publish_violation, subscription_violation
-from jetspark.server.config.permissions import Permissions as Block
-from jetspark.server.config.permissions import Responses, SubjectPermission
+from jetspark.server.config.blocks.permissions import Permissions as Block
+from jetspark.server.config.blocks.permissions import Responses, SubjectPermission
 from jetspark.units import Nanoseconds
 
 ADMIN = "admin"

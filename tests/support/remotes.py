@@ -15,7 +15,7 @@ from jetspark.clock import Clock
 from jetspark.replica import connect_remote
 from jetspark.replica.times import LinkTimes
 from jetspark.replica.upstream import RemoteUpstream
-from jetspark.server.config.jetspark import Remote
+from jetspark.server.config.blocks.jetspark import Remote
 
 QUICK = LinkTimes(
     heartbeat=0.2, alarm=0.6, probe=0.2, retry_first=0.05, retry_max=0.2, request=1.0, connect=1.0,

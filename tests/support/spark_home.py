@@ -24,8 +24,8 @@ from typing import Final, NamedTuple
 
 from tests.support.linked_spark import make_spark_home
 
-from jetspark.spark.archive import ARCHIVE_VARIABLE, archive_options
-from jetspark.spark.java import Java, JavaNotFound, ensure_java
+from jetspark.spark.jvm.archive import ARCHIVE_VARIABLE, archive_options
+from jetspark.spark.jvm.java import Java, JavaNotFound, ensure_java
 
 # Takes the place of pyspark/daemon.py, which imports nothing before it forks: modules of users may
 # start threads. Those of this list start none with the two settings; if another version of them

@@ -77,7 +77,7 @@ def test_an_idle_server_loads_no_client_and_nothing_for_rare_requests(tmp_path: 
         "difflib",  # a setting that was misspelt
         "encodings.idna",  # a name that is not ASCII
         "jetspark.engine.consumer.explain",
-        "jetspark.server.config.lexer",  # a configuration file
+        "jetspark.server.config.language.lexer",  # a configuration file
         "jetspark.server.monitor",
         "shutil",
         "tarfile",  # a backup

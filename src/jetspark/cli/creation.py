@@ -1,4 +1,4 @@
-"""What `add` says: servers accept the configuration of an existing stream as if it were new."""
+"""The answer of `add`: servers accept the configuration of an existing stream like a new one."""
 
 import time
 from typing import Final

@@ -308,7 +308,7 @@ def _fitted(heads: list[Column], cells: list[list[str]], width: int) -> _Layout:
 
 
 def _room(width: int, columns: list[int]) -> int:
-    """What a terminal has for the texts of a table: its lines and blanks need the rest."""
+    """The width that a terminal leaves for the texts of a table, besides lines and blanks."""
     return width - 3 * len(columns) - 1
 
 

@@ -6,10 +6,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from jetspark.client.arguments import text, whole
-from jetspark.client.auth import check_before_dialling
-from jetspark.client.callback_pool import OrderedBy
+from jetspark.client.callbacks.pool import OrderedBy
 from jetspark.client.connect_arguments import ConnectArguments
-from jetspark.client.connection_status import ConnectionStatus
+from jetspark.client.connection.auth import check_before_dialling
+from jetspark.client.connection.replicas import ReplicaAddress, find_replicas
+from jetspark.client.connection.status import ConnectionStatus
 from jetspark.client.contexts import client_options
 from jetspark.client.core import ClientCore
 from jetspark.client.frames import check_pattern
@@ -23,7 +24,6 @@ from jetspark.client.options import (
     check_options,
 )
 from jetspark.client.pager import Pager
-from jetspark.client.replicas import ReplicaAddress, find_replicas
 from jetspark.client.requests import ManyReplies
 from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import (

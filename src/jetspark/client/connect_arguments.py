@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TypedDict
 
+from jetspark.client.connection.tls import TlsFiles
 from jetspark.client.options import (
     ClosedCallback,
     DiscoveredCallback,
@@ -13,7 +14,6 @@ from jetspark.client.options import (
     ServerCallback,
 )
 from jetspark.client.timeouts import Timeout
-from jetspark.client.tls import TlsFiles
 
 
 class ConnectArguments(TypedDict, total=False):

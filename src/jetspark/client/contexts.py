@@ -16,9 +16,9 @@ import msgspec
 
 from jetspark.client.arguments import closest
 from jetspark.client.connect_arguments import ConnectArguments
+from jetspark.client.connection.server_pool import DEFAULT_URL, parse_servers
+from jetspark.client.connection.tls import TlsFiles
 from jetspark.client.options import ClientOptions
-from jetspark.client.server_pool import DEFAULT_URL, parse_servers
-from jetspark.client.tls import TlsFiles
 from jetspark.client.unreadable import UNREADABLE
 from jetspark.errors import BadCredentials
 

@@ -12,20 +12,20 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, NoReturn, Self, TypeVar
 
-from jetspark.client.callback_pool import OrderedBy
-from jetspark.client.callback_tasks import CallbackTasks, is_inside_callback
-from jetspark.client.connection_status import ConnectionStatus
+from jetspark.client.callbacks.events import Events
+from jetspark.client.callbacks.pool import OrderedBy
+from jetspark.client.callbacks.tasks import CallbackTasks, is_inside_callback
+from jetspark.client.connection.link import Link, LinkOwner
+from jetspark.client.connection.server_errors import denied_subject, error_of_line
+from jetspark.client.connection.status import ConnectionStatus
 from jetspark.client.draining import drain_all, drain_in_background
-from jetspark.client.events import Events
 from jetspark.client.frames import add_literal, sub_frame, to_bytes
 from jetspark.client.header_input import HeaderInput, header_block
 from jetspark.client.inbox import Mux, ReplySink
-from jetspark.client.link import Link, LinkOwner
 from jetspark.client.message import Message
 from jetspark.client.options import NO_PICKLE, ClientOptions
 from jetspark.client.receive import Receiver
 from jetspark.client.requests import Deadlines, SingleReply
-from jetspark.client.server_errors import denied_subject, error_of_line
 from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import (
     PENDING_BYTES_MAX,
@@ -264,6 +264,7 @@ class ClientCore:
         callback: Callback | None = None,
         concurrency: int = 1,
         ordered_by: OrderedBy[Message] = None,
+        awaits: Callable[[], bool] | None = None,
     ) -> SubscriptionCore:
         """Register a subscription and send SUB."""
         self._link.check_loop()
@@ -282,6 +283,7 @@ class ClientCore:
             timeout=self.options.timeout,
             concurrency=concurrency,
             ordered_by=ordered_by,
+            awaits=awaits,
         )
         self.receiver.sinks[sid] = subscription.sink
         self._subscriptions[sid] = subscription

@@ -5,7 +5,7 @@ import contextvars
 from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol
 
-from jetspark.client.callback_tasks import CallbackTasks
+from jetspark.client.callbacks.tasks import CallbackTasks
 from jetspark.client.options import ClientOptions
 from jetspark.client.subscription import SubscriptionCore
 from jetspark.client.timeouts import Timeout

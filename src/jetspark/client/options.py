@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from jetspark.client.server_pool import ServerAddress
-from jetspark.client.tls import TlsFiles
+from jetspark.client.connection.server_pool import ServerAddress
+from jetspark.client.connection.tls import TlsFiles
 from jetspark.protocol.handshake import ServerInfo
 from jetspark.subjects.tokens import is_valid_literal
 from jetspark.units import mib

@@ -14,13 +14,13 @@ from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol, Self
 
-from jetspark.client.callback_pool import CallbackPool, OrderedBy, check_concurrency
-from jetspark.client.callback_tasks import callback_cancelled, is_calling, is_cancelled_here
+from jetspark.client.callbacks.pool import CallbackPool, OrderedBy, check_concurrency
+from jetspark.client.callbacks.tasks import callback_cancelled, is_calling, is_cancelled_here
+from jetspark.client.callbacks.thread import ThreadCallback
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.message import Message
 from jetspark.client.receive import MessageQueue, Receiver
 from jetspark.client.reprs import closed_mark
-from jetspark.client.thread_callback import ThreadCallback
 from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import AlreadyClaimed, AlreadyEnded, Error, RequestTimeout, SlowConsumer
 
@@ -102,6 +102,7 @@ class SubscriptionCore:
         timeout: float,
         concurrency: int = 1,
         ordered_by: OrderedBy[Message] = None,
+        awaits: Callable[[], bool] | None = None,
     ) -> None:
         check_concurrency(concurrency, ordered_by, callback)
         _check_limit("pending_msgs", pending_msgs)
@@ -141,9 +142,9 @@ class SubscriptionCore:
         # If messages come through another server (a cluster): whether requested messages have not
         # arrived yet. The PONG of our server says nothing about what the other one is sending, and
         # messages that arrive after UNSUB would be lost until their ack_wait expires.
-        self.awaits: Callable[[], bool] | None = None
+        self._awaits = awaits
         # JetStream deletes consumers once the subscription is drained and removed (ADR-15).
-        self.taker: Taker | None = None
+        self._taker: Taker | None = None
         if callback is not None:
             self.callback_task = asyncio.get_running_loop().create_task(
                 self._run(callback), name=f"jetspark callback {subject}"
@@ -189,6 +190,10 @@ class SubscriptionCore:
             self.end_drains()
         return taken
 
+    def taken_by(self, taker: Taker | None) -> None:
+        """Set who takes its messages: a drain waits for it; None: no reader any more."""
+        self._taker = taker
+
     def hand_over(self, messages: list[Message]) -> None:
         """Let the reader have messages that came for another one."""
         pending = self.sink
@@ -221,7 +226,7 @@ class SubscriptionCore:
         seconds = self.seconds(timeout)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        taker, self.taker = self.taker, None
+        taker, self._taker = self._taker, None
         try:
             await self.stop(seconds)
             if self._is_busy and not is_calling(self.callback_task, self.caller):
@@ -267,15 +272,15 @@ class SubscriptionCore:
         if self.is_closed or self._stopping is not None:
             return
         self.is_draining = True
-        if self.awaits is None:
+        if self._awaits is None:
             self._owner.send_unsubscribe(self._sid, 0)
         self._stopping = asyncio.get_running_loop().create_task(self._settle(seconds))
         self._stopping.add_done_callback(_retrieve_result)
 
     async def _settle(self, seconds: float) -> None:
         try:
-            if self.awaits is not None:
-                await self._quiet(self.awaits, min(seconds, ROUTED_MAX))
+            if self._awaits is not None:
+                await self._quiet(self._awaits, min(seconds, ROUTED_MAX))
                 if not self.is_closed:
                     self._owner.send_unsubscribe(self._sid, 0)
             await self._owner.settle(timeout=seconds)

@@ -26,12 +26,12 @@ from jetspark.dashboard.api.pipelines import Pipelines
 from jetspark.dashboard.api.servers import Servers
 from jetspark.dashboard.api.streams import Streams
 from jetspark.dashboard.api.writes import SECRET_HEADER, Writes
+from jetspark.dashboard.backlog import Backlog
 from jetspark.dashboard.deployment import Deployment
-from jetspark.dashboard.entrance import Entrance
+from jetspark.dashboard.errors import Problem, problem_of
+from jetspark.dashboard.login import Login
 from jetspark.dashboard.monitoring import Monitoring
-from jetspark.dashboard.problems import Problem, problem_of
 from jetspark.dashboard.sampler import Sampler
-from jetspark.dashboard.survey import Survey
 from jetspark.server.monitor.web.password import Password
 from jetspark.server.monitor.web.sign_in import Sessions, SignIn
 from jetspark.version import VERSION
@@ -81,11 +81,11 @@ class Dashboard:
     ) -> None:
         self._deployment = deployment
         self._sampler = Sampler(deployment, monitoring)
-        self._survey = Survey(deployment)
+        self._backlog = Backlog(deployment)
         self._writes = Writes(deployment) if is_writable else None
         self._overview = Overview(self._sampler)
         streams, buckets = Streams(deployment), Buckets(deployment)
-        consumers, objects = Consumers(deployment, self._survey), Objects(deployment)
+        consumers, objects = Consumers(deployment, self._backlog), Objects(deployment)
         servers, pipelines = Servers(deployment, monitoring), Pipelines(deployment)
         sessions = Sessions()
         one = "/api/streams/{stream}"
@@ -125,11 +125,11 @@ class Dashboard:
                 _json("/api/pause", writes.pause, "POST"),
             ]
         routes += [Route(path or "/", _file(name)) for path, name in _static_files()]
-        entrance = None if password is None else Entrance(password, sessions)
-        if entrance is not None:
+        login = None if password is None else Login(password, sessions)
+        if login is not None:
             routes += [
-                Route("/login", entrance.log_in, methods=["POST"]),
-                Route("/logout", entrance.log_out, methods=["POST"]),
+                Route("/login", login.log_in, methods=["POST"]),
+                Route("/logout", login.log_out, methods=["POST"]),
             ]
         self.routes: Final = routes
         handlers = {HTTPStatus.NOT_FOUND: _not_found, HTTPStatus.METHOD_NOT_ALLOWED: _no_method}
@@ -137,16 +137,16 @@ class Dashboard:
         starlette.router.redirect_slashes = False
         self._sessions = sessions
         self.app: ASGIApp = _Protected(starlette)
-        if password is not None and entrance is not None:
-            self.app = SignIn(self.app, _Protected(entrance.app), password, sessions)
+        if password is not None and login is not None:
+            self.app = SignIn(self.app, _Protected(login.app), password, sessions)
 
     async def run(self) -> None:
-        """Connect, sample and survey until it is cancelled."""
+        """Connect, sample, and walk over all consumers on demand, until it is cancelled."""
         await self._deployment.open()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(_lasting(self._sampler.run))
-                tasks.create_task(_lasting(self._survey.run))
+                tasks.create_task(_lasting(self._backlog.run))
         finally:
             await self._deployment.close()
 

@@ -17,7 +17,7 @@ from jetspark.client.client import Client, connect
 from jetspark.client.connect_arguments import ConnectArguments
 from jetspark.client.jetstream.context import JetStream
 from jetspark.client.jetstream.streams import Stream
-from jetspark.dashboard.problems import BadInput
+from jetspark.dashboard.errors import BadInput
 from jetspark.errors import (
     ConnectionClosed,
     Error,

@@ -1,9 +1,10 @@
-"""What a continuous run of a pipeline writes about each flow, and the dashboard shows.
+"""The report of a flow: written by a continuous run of a pipeline, shown by the dashboard.
 
 Both import it from here: the command that runs pipelines needs neither the dashboard's web server
 nor this module more than its fields.
 """
 
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -36,3 +37,34 @@ class FlowReport(msgspec.Struct, kw_only=True):
     failures: int = 0
     error: str = ""
     time: str = ""
+
+    def start(self, target: str, query: str) -> None:
+        """Note that its query was started."""
+        self.target, self.query, self.state = target, query, "running"
+
+    def fail(self, error: str, *, restarts: bool) -> None:
+        """Note that its query failed."""
+        self.state = "restarting" if restarts else "failed"
+        self.error = error
+        self.failures += 1
+
+    def advance(self, epoch: int, lag: int | None, violations: int) -> None:
+        """Note a micro-batch; an unknown lag leaves the last one."""
+        self.epoch = epoch
+        if lag is not None:
+            self.lag = lag
+        self.violations += violations
+
+    def count_rows(self, rows: int, per_second: float, batch_seconds: float) -> None:
+        """Note the rows of a micro-batch that had some."""
+        self.rows += rows
+        self.rows_per_second = per_second
+        self.batch_seconds = batch_seconds
+
+    def stop(self) -> None:
+        """Note that the run has ended; a flow that failed stays failed."""
+        self.state = "failed" if self.state == "failed" else "stopped"
+
+    def date(self, now: datetime) -> None:
+        """Set the time of the report."""
+        self.time = now.isoformat()

@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from jetspark.dashboard.problems import Unavailable
+from jetspark.dashboard.errors import Unavailable
 
 DEFAULT_PORT: Final = 8222
 TIMEOUT_S: Final = 4.0

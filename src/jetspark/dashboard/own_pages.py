@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 from starlette.requests import Request
 
-from jetspark.dashboard.problems import BadInput, Forbidden
+from jetspark.dashboard.errors import BadInput, Forbidden
 
 
 async def read_body(request: Request, most: int) -> dict[str, Any]:

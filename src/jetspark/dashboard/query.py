@@ -6,7 +6,7 @@ from starlette.requests import Request
 
 from jetspark.dashboard.browse import ROWS_MAX
 from jetspark.dashboard.deployment import checked_name
-from jetspark.dashboard.problems import BadInput
+from jetspark.dashboard.errors import BadInput
 from jetspark.dashboard.values import whole
 from jetspark.subjects.tokens import is_valid_subject
 

@@ -11,8 +11,8 @@ from collections import deque
 from typing import Any, Final
 
 from jetspark.dashboard.deployment import Deployment
+from jetspark.dashboard.errors import Problem, Unavailable, problem_of
 from jetspark.dashboard.monitoring import Monitoring
-from jetspark.dashboard.problems import Problem, Unavailable, problem_of
 from jetspark.errors import Error
 
 WATCHED_S: Final = 2.0

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from jetspark.client.jetstream.stored import StreamMessage
-from jetspark.dashboard.problems import BadInput
+from jetspark.dashboard.errors import BadInput
 from jetspark.units import parse_rfc3339
 
 T = TypeVar("T")

@@ -17,6 +17,10 @@ class Timed(Protocol):
         """Return when something is due; 0 if nothing."""
         ...
 
+    def queue_deadline(self, deadline: i64) -> None:
+        """Set the deadline that is queued here; 0: none."""
+        ...
+
 
 # Very many may have the same deadline, and each may cost some twenty microseconds.
 DUE_MAX: Final = 128
@@ -41,7 +45,7 @@ class Deadlines(Generic[_Timed]):
         """Queue the deadline of an object if it is earlier than the queued one."""
         deadline = int(timed.next_deadline())
         if deadline > 0 and (timed.deadline == 0 or deadline < timed.deadline):
-            timed.deadline = deadline
+            timed.queue_deadline(deadline)
             self._more += 1
             heappush(self._heap, (deadline, next(self._numbers), timed))
 
@@ -72,7 +76,7 @@ class Deadlines(Generic[_Timed]):
         self._drop_stale()
         while self._heap and self._heap[0][0] <= now and len(found) < DUE_MAX:
             timed = heappop(self._heap)[2]
-            timed.deadline = 0
+            timed.queue_deadline(0)
             found.append(timed)
             self._drop_stale()
         return found

@@ -217,7 +217,7 @@ class Engine:
         try:
             self._add(stream)
             if log.access.full:
-                stream.tending.soon()
+                stream.maintenance.soon()
                 self._deadlines.note(stream)
             self.consumers.adopt_all(stream, now)
         except Exception:
@@ -714,7 +714,7 @@ class Engine:
     def mark_dirty(self, stream: Stream) -> None:
         """Note that a stream has staged records for the committer."""
         if not stream.dirty:
-            stream.dirty = True
+            stream.mark_dirty(True)
             self.dirty.append(stream)
 
     # Commit ------------------------------------------------------------------------------------
@@ -732,7 +732,7 @@ class Engine:
             if stream.log.staged.in_flight is not None:
                 waiting.append(stream)
                 continue
-            stream.dirty = False
+            stream.mark_dirty(False)
             if stream.dropped:
                 # What was staged when it was removed has been refused; its files are closed.
                 continue
@@ -755,7 +755,7 @@ class Engine:
 
     def again(self, stream: Stream, error: OSError) -> Group | None:
         """Return the group in flight if it may be written again, now that there is space."""
-        if stream.dropped or not stream.tending.find_room(self._store.reserve, error):
+        if stream.dropped or not stream.maintenance.find_room(self._store.reserve, error):
             return None
         self._deadlines.note(stream)
         return stream.log.staged.in_flight
@@ -777,7 +777,7 @@ class Engine:
         self.usage.note(stream)
         if self._changes:
             self._settle_change(stream, now, outbox)
-        stream.tending.committed()
+        stream.maintenance.committed()
         self._deadlines.note(stream)
         if held.messages:
             self.publish_own(held.messages, now, outbox)
@@ -832,7 +832,7 @@ class Engine:
 
     def _write_failed(self, stream: Stream, *, no_space: bool) -> None:
         by_interest = stream.config.retention != Retention.LIMITS
-        stream.tending.failed(self._store.reserve, no_space=no_space, by_interest=by_interest)
+        stream.maintenance.failed(self._store.reserve, no_space=no_space, by_interest=by_interest)
         self._deadlines.note(stream)
 
     def find_disk_full(self) -> None:
@@ -843,7 +843,7 @@ class Engine:
 
     def reopened(self, stream: Stream) -> None:
         """Note that the log of a failed stream was verified and accepts writes again."""
-        stream.tending.reopened()
+        stream.maintenance.reopened()
         self._deadlines.note(stream)
 
     # Time --------------------------------------------------------------------------------------
@@ -878,7 +878,7 @@ class Engine:
         return due
 
     def _expire(self, stream: Stream, now: int, outbox: Outbox) -> None:
-        if 0 < stream.tending.due <= now and stream.tending.tend(self._store.reserve, now):
+        if 0 < stream.maintenance.due <= now and stream.maintenance.tend(self._store.reserve, now):
             self.interest.changed(stream)
         if stream.expire(now, outbox):
             # Staged messages are still visible: checked again once they are durable.

@@ -42,6 +42,10 @@ Finish = Callable[[OSError | None, int, Outbox], None]
 Step = Callable[[], bool]
 
 
+def _nothing(_error: OSError | None, _now: int, _outbox: Outbox) -> None:
+    """Do nothing: the waiting requests continue."""
+
+
 class Background(Protocol):
     """Runs the disk work of an engine in the background."""
 
@@ -62,7 +66,11 @@ class Operation:
         self.finish = finish
         # The other streams whose requests wait for it.
         self.others: list[str] = []
-        self.is_over = False
+        self.is_over: bool = False
+
+    def end(self) -> None:
+        """Note that it has ended: nothing waits for it any more."""
+        self.is_over = True
 
 
 class Postponed(Exception):
@@ -181,7 +189,7 @@ class Operations:
             raise OSError(errno.ESHUTDOWN, STOPPING)
         work()
 
-    def in_steps(self, name: str, step: Step, finish: Finish) -> Operation:
+    def in_steps(self, name: str, step: Step, finish: Finish = _nothing) -> Operation:
         """Run an operation on a stream in steps, in the following turns; then ``finish``."""
         operation = Operation(name, None, finish)
         self.announce(operation)
@@ -242,7 +250,7 @@ class Operations:
 
     def release(self, operation: Operation) -> None:
         """Continue the requests that wait for an operation that has ended."""
-        operation.is_over = True
+        operation.end()
         small: list[str] = []
         for name in operation.others:
             if self._blocked_by.get(name) is operation:
@@ -351,7 +359,3 @@ class Operations:
 def nameless() -> Operation:
     """Return an operation that belongs to no stream: none has such a name."""
     return Operation(".", None, _nothing)
-
-
-def _nothing(_error: OSError | None, _now: int, _outbox: Outbox) -> None:
-    """Do nothing: the waiting requests continue."""

@@ -25,6 +25,10 @@ class Target:
         # PUBLISH: for the server, to cache the result of subjects that only the stream stores.
         self.shared: object = None
 
+    def share(self, result: object) -> None:
+        """Keep the result of the subjects that only the stream stores."""
+        self.shared = result
+
     def clear(self) -> None:
         """Drop the stream, which was deleted: cached routes must not keep it alive."""
         self.stream = None

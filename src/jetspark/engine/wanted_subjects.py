@@ -30,8 +30,36 @@ class Claim:
         # The change that starts or ends it, while the disk may still fail to store that change.
         self.change: Operation | None = None
         # How many of them are entered, and how many of those may be inboxes.
-        self.entered = 0
-        self.inboxes = 0
+        self.entered: int = 0
+        self.inboxes: int = 0
+
+    def enter(self, subject: str) -> None:
+        """Note that the next of its subjects is entered."""
+        self.entered += 1
+        self.inboxes += subject[0] in "_*>"
+
+    def take_out(self) -> str:
+        """Note that its last entered subject is removed; return it."""
+        self.entered -= 1
+        return self.subjects[self.entered]
+
+    def give(self, stream: Stream) -> None:
+        """Let a stream store its subjects."""
+        self.stream = stream
+
+    def suspend(self, change: Operation) -> None:
+        """Take it out of effect until a change is durable, or failed."""
+        self.stream = None
+        self.change = change
+
+    def depend_on(self, change: Operation | None) -> None:
+        """Set the change that starts it and may still fail; None: it is durable."""
+        self.change = change
+
+    def end(self) -> None:
+        """Take it out of effect."""
+        self.stream = None
+        self.change = None
 
     def is_large(self) -> bool:
         """Return whether it is more than one turn of the loop can enter."""
@@ -68,8 +96,7 @@ class WantedSubjects:
             looks = self.claims.looks
             self.claims.insert(pattern, b"", claim)
             self._patterns.add(pattern, claim)
-            claim.entered += 1
-            claim.inboxes += subject[0] in "_*>"
+            claim.enter(subject)
             if pace.is_due(len(pattern)):
                 yield
             yield from rest(int(self.claims.looks - looks) // USUAL)
@@ -77,7 +104,7 @@ class WantedSubjects:
     def give(self, stream: Stream, claim: Claim) -> None:
         """Put an entered claim into effect, instead of the stream's previous one."""
         self.remove(stream)
-        claim.stream = stream
+        claim.give(stream)
         self._by_stream[stream] = claim
         self._inboxes += claim.inboxes
 
@@ -90,17 +117,16 @@ class WantedSubjects:
         if before is not None:
             assert stream not in self._kept, "one change at a time"
             self._inboxes -= before.inboxes
-            before.stream = None
-            before.change = change
+            before.suspend(change)
             self._kept[stream] = before
-        claim.change = change
+        claim.depend_on(change)
         self.give(stream, claim)
 
     def settle(self, stream: Stream) -> None:
         """Release what a change gave up: it is durable. ``clean`` follows."""
         claim = self._by_stream.get(stream)
         if claim is not None:
-            claim.change = None
+            claim.depend_on(None)
         before = self._kept.pop(stream, None)
         if before is not None:
             self.abandon(before)
@@ -109,7 +135,7 @@ class WantedSubjects:
         """Restore what a stream had before a change that failed. ``clean`` follows."""
         before = self._kept.pop(stream, None)
         if before is not None:
-            before.change = None
+            before.depend_on(None)
             self.give(stream, before)
 
     def remove(self, stream: Stream) -> None:
@@ -121,8 +147,7 @@ class WantedSubjects:
 
     def abandon(self, claim: Claim) -> None:
         """End a claim, whether it was given to a stream or not. ``clean`` follows."""
-        claim.stream = None
-        claim.change = None
+        claim.end()
         self._over.append(claim)
         if not claim.is_large():
             at_once(self._take_out(claim))
@@ -144,8 +169,7 @@ class WantedSubjects:
     def _take_out(self, claim: Claim) -> Generator[None, None, None]:
         pace = Pace()
         while claim.entered > 0:
-            claim.entered -= 1
-            pattern = claim.subjects[claim.entered].encode()
+            pattern = claim.take_out().encode()
             looks = self.claims.looks
             self.claims.remove(pattern, b"", claim)
             self._patterns.remove(pattern, claim)

@@ -17,12 +17,12 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final
 
-from jetspark.client.connection import Connection
+from jetspark.client.connection.connection import Connection
+from jetspark.client.connection.server_errors import denied_subject
 from jetspark.client.core import ClientCore
 from jetspark.client.inbox import ReplySink
 from jetspark.client.options import ClientOptions
 from jetspark.client.receive import Sink
-from jetspark.client.server_errors import denied_subject
 from jetspark.errors import BufferFull, Error, PayloadTooLarge
 from jetspark.frame import Frame
 from jetspark.headers.status import NO_RESPONDERS, status_block
@@ -118,7 +118,7 @@ class Bridge:
         self._ending = False
         self.connected: bool = False
         # Why the leader must not be used although it is connected: it is a replica of ours.
-        self.blocked = ""
+        self.blocked: str = ""
         # Messages that were lost silently for lack of a leader.
         self.lost: int = 0
         self._turn_began_ns = 0
@@ -144,6 +144,15 @@ class Bridge:
         stream = self.changing.pop(reply, None)
         if stream is not None:
             self._on_changed(stream)
+
+    def block(self, reason: str) -> None:
+        """Do not use the leader although it is connected; with an empty reason: use it again."""
+        self.blocked = reason
+
+    def take_lost(self) -> int:
+        """Return how many messages were lost silently since the last call."""
+        lost, self.lost = self.lost, 0
+        return lost
 
     @property
     def label(self) -> str:

@@ -20,7 +20,7 @@ WHOLE_KEY: Final = "jetspark.replica.whole"
 
 @dataclass(slots=True)
 class CopiedStream:
-    """One stream. ``stream`` is the copy, None if it does not exist.
+    """One stream and its copy, which may not exist.
 
     ``whole``: the copy has once been complete; before that it answers nothing, because a key that
     it lacks may exist.
@@ -43,6 +43,29 @@ class CopiedStream:
     def copy(self) -> Stream | None:
         """The copy, if it may answer reads."""
         return self.find(self.name) if self.whole and self.reads else None
+
+    def follow(self, config: StreamConfig, state: StreamState, *, reads: bool) -> None:
+        """Note what the leader has. ``reads``: whether the copy may answer."""
+        self.config, self.state, self.reads = config, state, reads
+        # So a copy that cannot continue is read for a few seconds at most.
+        self.show(state.last_seq)
+
+    def differs_by(self, more: int) -> None:
+        """Count a round by how many messages more than the leader the copy has, or fewer."""
+        self.surplus = self.surplus + 1 if more > 0 else 0
+        self.lacking = self.lacking + 1 if more < 0 else 0
+
+    def complete(self) -> None:
+        """Note that the copy has once been complete."""
+        self.whole = True
+
+    def show(self, seq: int) -> None:
+        """Note that clients have seen a sequence: the copy does not answer from before it."""
+        self.shown = max(self.shown, seq)
+
+    def shown_at_most(self, seq: int) -> None:
+        """Correct a sequence that clients cannot have seen."""
+        self.shown = min(self.shown, seq)
 
     def is_current(self) -> bool:
         """Return whether the copy has everything that the leader is known to have had."""

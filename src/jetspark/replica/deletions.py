@@ -56,12 +56,11 @@ class Deletions:
             self._local.purge_before(copied.name, state.first_seq)
             return Outcome.LATER
         if index.last_seq != state.last_seq or stream.log.staged.seq != state.last_seq:
-            copied.surplus = copied.lacking = 0
+            copied.differs_by(0)
             if not 0 < reached <= index.last_seq or state.num_deleted > NAMED_MAX:
                 return Outcome.LATER
             return await self._remove(copied, state.num_deleted)
-        copied.surplus = copied.surplus + 1 if index.messages > state.messages else 0
-        copied.lacking = copied.lacking + 1 if index.messages < state.messages else 0
+        copied.differs_by(index.messages - state.messages)
         if copied.surplus and (now or copied.surplus >= ROUNDS):
             return await self._remove(copied, state.num_deleted)
         if copied.lacking > ROUNDS:
@@ -87,6 +86,6 @@ class Deletions:
             await asyncio.sleep(0)
         if removed:
             log.info("Stream %s: %d messages were deleted at the leader", copied.name, removed)
-        copied.surplus = 0
+        copied.differs_by(0)
         # Removed messages are visible until that is on disk.
         return Outcome.LATER if removed else Outcome.SAME

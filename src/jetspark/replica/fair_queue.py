@@ -230,7 +230,7 @@ class Lane:
         self._credit = 0
         self._held = False
         # Its client does not read: it sends a little, then waits again.
-        self.trickles = False
+        self.trickles: bool = False
         # Its client disconnected, and its unsubscribes may still be sent.
         self.left: bool = client.closing
 
@@ -250,6 +250,10 @@ class Lane:
         self._bytes += 4 * ENTRY_BYTES
         if self._bytes > LANE_BYTES and not self._held:
             self._hold()
+
+    def trickle(self, trickles: bool) -> None:
+        """Set whether it sends only a little in its turn."""
+        self.trickles = trickles
 
     def take_all(self, room: int, frames: list[bytes]) -> int:
         """Move everything to ``frames`` if it is messages and fits; return the units."""
@@ -472,7 +476,7 @@ class FairQueue:
             else:
                 self._active.append(lane)
         else:
-            lane.trickles = False
+            lane.trickle(False)
             if lane.left:
                 self._lanes.pop(lane.client, None)
         lane.release()
@@ -582,7 +586,7 @@ class FairQueue:
     # Clients that do not read ------------------------------------------------------------------
 
     def _set_aside(self, lane: Lane) -> None:
-        lane.trickles = False
+        lane.trickle(False)
         self._unread.append(lane)
         if self._unread_timer is None:
             self._unread_timer = self._loop.call_later(UNREAD_SECONDS, self._look_at_unread)
@@ -595,7 +599,7 @@ class FairQueue:
             if unread > lane.unread_max and not lane.client.closing:
                 self._set_aside(lane)
             else:
-                lane.trickles = unread > UNREAD_BYTES
+                lane.trickle(unread > UNREAD_BYTES)
                 self._active.append(lane)
         if self._active:
             self.work()

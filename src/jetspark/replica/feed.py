@@ -186,7 +186,7 @@ class RemoteFeed:
                 await self._read_on()
             except (ConsumerDeleted, ConsumerGap, ConsumerNotFound) as error:
                 if not isinstance(error, ConsumerGap):  # consumers are deleted with their streams
-                    self._upstream.on_doubt(self._stream)
+                    self._upstream.doubt(self._stream)
                 # Use another consumer; at once, unless the last one got nothing.
                 if self._pause > self._times.retry_first:
                     self._note(error)
@@ -318,7 +318,7 @@ class RemoteFeed:
             self._forget()
             self._start = None
             self._started.clear()
-            self._upstream.on_doubt(self._stream)
+            self._upstream.doubt(self._stream)
         elif self._started.is_set():
             if info.jetspark is not None:
                 self._compare_beginning(info.jetspark)
@@ -382,7 +382,7 @@ class RemoteFeed:
     def _diverge(self) -> None:
         if not self.diverged:
             self.diverged = True
-            self._upstream.on_doubt(self._stream)
+            self._upstream.doubt(self._stream)
             self._woken()
 
     def _note_contact(self) -> None:
@@ -403,7 +403,7 @@ class RemoteFeed:
         if isinstance(error, StreamNotFound):
             self.origin = None
             self._pending = 0
-            self._upstream.on_doubt(self._stream)
+            self._upstream.doubt(self._stream)
         self._woken()
 
 

@@ -232,7 +232,7 @@ class ForwardedRead(ReplySink):
         lines = own_lines(headers)
         if lines:
             seq = parse_count(find_value(lines, SEQUENCE))
-            read.copied.shown = max(read.copied.shown, seq)
+            read.copied.show(seq)
         done = read.single or (not payload and parse_status(headers)[0] != 0)
         if done:
             self._owner.end(read)

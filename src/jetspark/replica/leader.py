@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from jetspark.server.auth.users import build_directory
-from jetspark.server.config.jetspark import Remote
-from jetspark.server.config.problem import ConfigProblem, ConfigRefused
-from jetspark.server.config.replica import LEADER_NAME, Replica
+from jetspark.server.config.blocks.jetspark import Remote
+from jetspark.server.config.blocks.replica import LEADER_NAME, Replica
+from jetspark.server.config.language.problem import ConfigProblem, ConfigRefused
 from jetspark.server.config.settings import Settings
 
 

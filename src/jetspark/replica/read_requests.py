@@ -51,9 +51,7 @@ class ReadRequests:
         self._reconciler = reconciler
         self._forwarded = forwarded
         self._describe = describe
-        # Streams that were read and may be read again, until something changes.
-        self._answering: dict[bytes, tuple[CopiedStream, Stream]] = {}
-        reconciler.on_change = self._answering.clear
+        self._answering: dict[bytes, tuple[CopiedStream, Stream]] = reconciler.answering
         # Statistics: how many were answered here, and how many by the leader.
         self.answered: int = 0
 
@@ -92,8 +90,7 @@ class ReadRequests:
             return self._message_get(client, copied, stream, subject, reply, headers, body)
         if not copied.config.allow_direct:
             return False
-        if copied.name not in self._reconciler.suspects:
-            self._answering[name] = (copied, stream)
+        self._reconciler.read_again(name, copied, stream)
         last = stream.log.index.last_seq
         alone = again or not self._bridge.up
         if (

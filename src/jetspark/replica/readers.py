@@ -108,8 +108,8 @@ class OrderedReader:
             expires=EXPIRES,
             heartbeat=times.heartbeat,
             alarm=times.alarm,
+            raise_alarm=True,
         )
-        self._source.raise_alarm = True
 
     def _config(self) -> ConsumerConfig:
         config = ConsumerConfig(

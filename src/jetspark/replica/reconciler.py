@@ -20,6 +20,7 @@ from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
 from jetspark.client.jetstream.listing import stream_pages
 from jetspark.client.message import Message
 from jetspark.engine.stream.state import stream_state
+from jetspark.engine.stream.stream import Stream
 from jetspark.errors import Error
 from jetspark.replica.bridge import Bridge
 from jetspark.replica.copied_stream import (
@@ -69,8 +70,8 @@ class CopyReconciler:
         self._poll = poll
         self._api = ApiClient(bridge.core, DEFAULT_PREFIX, bridge.core.options.timeout)
         self._deletions = Deletions(self._api, local)
-        # Called when a copy may be outdated.
-        self.on_change: Callable[[], None] = lambda: None
+        # Copies that were read and may be read again, until one may be outdated.
+        self.answering: Final[dict[bytes, tuple[CopiedStream, Stream]]] = {}
         self._look = asyncio.Event()
         self._logged: dict[str, str] = {}
         self.streams: dict[str, CopiedStream] = {}
@@ -89,18 +90,23 @@ class CopyReconciler:
             return None
         return self.streams.get(name)
 
+    def read_again(self, name: bytes, copied: CopiedStream, stream: Stream) -> None:
+        """Let a copy answer further reads without a check, unless its stream is suspect."""
+        if copied.name not in self.suspects:
+            self.answering[name] = (copied, stream)
+
     def note_shown(self, name: str, seq: int) -> None:
         """Note that clients have seen a sequence: the copy does not answer from before it."""
         copied = self.streams.get(name)
-        if copied is not None and seq > copied.shown:
-            copied.shown = seq
+        if copied is not None:
+            copied.show(seq)
 
     def suspect(self, name: str) -> None:
         """Note that a client changes a stream: its copy answers once that is applied."""
         if wanted(name, self._patterns):
             self.suspects[name] = self._looks + 2
             self._goals.pop(name, None)
-            self.on_change()
+            self.answering.clear()
             self._look.set()
 
     def adopt(self) -> None:
@@ -123,10 +129,8 @@ class CopyReconciler:
                 continue
             copied = CopiedStream(
                 name, config, Timestamp(parse_rfc3339(created)), stream_state(stream),
-                self._local.find,
+                self._local.find, name not in self._no_reads, WHOLE_KEY in metadata,
             )  # fmt: skip
-            copied.reads = name not in self._no_reads
-            copied.whole = WHOLE_KEY in metadata
             self.streams[name] = copied
 
     async def run(self) -> None:
@@ -232,7 +236,7 @@ class CopyReconciler:
         """
         copied = self.streams[info.config.name]
         if copied.shown == before > info.state.last_seq:
-            copied.shown = info.state.last_seq
+            copied.shown_at_most(info.state.last_seq)
 
     async def _follow_deletions(self, info: StreamInfo) -> bool:
         """Remove what was deleted at the leader; False: it is unknown whether anything is left."""
@@ -287,11 +291,8 @@ class CopyReconciler:
             if copied is None:
                 return False
         if copied.config.allow_direct != info.config.allow_direct:
-            self.on_change()
-        copied.config, copied.state = info.config, info.state
-        copied.reads = name not in self._no_reads
-        # So a copy that cannot continue is read for a few seconds at most.
-        copied.shown = max(copied.shown, info.state.last_seq)
+            self.answering.clear()
+        copied.follow(info.config, info.state, reads=name not in self._no_reads)
         if not copied.whole:
             self._note_whole(copied)
         self._follow_config(copied)
@@ -347,12 +348,12 @@ class CopyReconciler:
 
     def _note_whole(self, copied: CopiedStream) -> None:
         if copied.is_current():
-            copied.whole = True
+            copied.complete()
             log.info("Stream %s is copied up to %d", copied.name, copied.state.last_seq)
             self._follow_config(copied)
 
     def _drop(self, name: str) -> None:
-        self.on_change()
+        self.answering.clear()
         self.streams.pop(name, None)
         refusal = self._local.drop(name) if self._local.find(name) is not None else ""
         if refusal:

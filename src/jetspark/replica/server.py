@@ -37,7 +37,7 @@ from jetspark.replica.times import DEFAULT_TIMES, ReplicaTimes
 from jetspark.replica.upstream import RemoteUpstream, remote_options
 from jetspark.server.accounts import Account
 from jetspark.server.arguments import ServerArguments, combined
-from jetspark.server.config.jetspark import Remote
+from jetspark.server.config.blocks.jetspark import Remote
 from jetspark.server.config.settings import Settings
 from jetspark.server.monitor.replica_state import ReplicaState
 from jetspark.server.net.connection import Connection
@@ -100,9 +100,7 @@ class ReplicaServer(Server):
 
         def upstream(remote: Remote, clock: Clock) -> Upstream:
             own = self._own if remote.name == leader.name else None
-            connected = RemoteUpstream(remote, clock, times.copying, own)
-            connected.on_doubt = self._on_doubt
-            return connected
+            return RemoteUpstream(remote, clock, times.copying, own, self._on_doubt)
 
         super().__init__(config=settings, mounts=arguments.get("mounts"), upstreams=upstream)
         assert self.settings.jetspark.replica is not None
@@ -138,10 +136,11 @@ class ReplicaServer(Server):
         held = HeldReads(ours.held_reads_max)
         forwarded = ForwardedReads(router, bridge, ours.min_last_seq_wait / 1e9, held)
         reads = ReadRequests(router, bridge, reconciler, forwarded, local.describe)
-        router.relay = ReplicaRelay(
-            bridge, reads, guard, self._own_bridges, self._make_own, reconciler.suspect
+        router.relay_to(
+            ReplicaRelay(
+                bridge, reads, guard, self._own_bridges, self._make_own, reconciler.suspect
+            )
         )
-        router.relayed = True
         self._parts = Parts(bridge, reconciler, forwarded, reads, router, guard, stored)
         await bridge.open()
         self.run(reconciler.run())
@@ -278,14 +277,14 @@ class ReplicaServer(Server):
                     "--replica-of the server that has the streams",
                     self.replica.shown,
                 )
-            bridge.blocked = "a replica of this server" if looped else ""
+            bridge.block("a replica of this server" if looped else "")
             path += theirs[: theirs.index(self.server_id)] if looped else theirs
             self._leader_info = info
         if bridge.up and not self._was_up:
             log.info("Replica of %s (%s)", info.server_name, bridge.label)
-            if bridge.lost:
-                log.warning("%d messages were lost while it could not be reached", bridge.lost)
-                bridge.lost = 0
+            lost = bridge.take_lost()
+            if lost:
+                log.warning("%d messages were lost while it could not be reached", lost)
         self._was_up = bridge.up
         if path != self._path or payload != self.max_payload:
             self._path = path

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from jetspark.client.auth import check_before_dialling
+from jetspark.client.connection.auth import check_before_dialling
 from jetspark.client.contexts import client_options
 from jetspark.client.core import ClientCore
 from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
@@ -25,8 +25,8 @@ from jetspark.errors import ConnectFailed, ConnectionClosed, RequestTimeout
 from jetspark.replica.feed import RemoteFeed
 from jetspark.replica.own_traffic import OwnTraffic
 from jetspark.replica.times import LinkTimes
-from jetspark.server.config.jetspark import Remote
-from jetspark.server.config.tls import CIPHER_SUITES, INSECURE_CIPHER_SUITES, Tls
+from jetspark.server.config.blocks.jetspark import Remote
+from jetspark.server.config.blocks.tls import CIPHER_SUITES, INSECURE_CIPHER_SUITES, Tls
 
 log: logging.Logger = logging.getLogger("jetspark.replica")
 
@@ -47,8 +47,14 @@ class RemoteUpstream:
     """Implements ``engine.replicate.upstream.Upstream`` over the client."""
 
     def __init__(
-        self, remote: Remote, clock: Clock, times: LinkTimes, own: OwnTraffic | None = None
+        self,
+        remote: Remote,
+        clock: Clock,
+        times: LinkTimes,
+        own: OwnTraffic | None = None,
+        on_doubt: Callable[[str], None] | None = None,
     ) -> None:
+        """``on_doubt`` is called with a stream that may no longer be the one that was copied."""
         self._remote = remote
         self._own = own
         self._clock = clock
@@ -59,8 +65,7 @@ class RemoteUpstream:
         self._opening = asyncio.Lock()
         # Why the last connection attempt failed.
         self._trouble = ""
-        # Called with a stream that may no longer be the one that was copied.
-        self.on_doubt: Callable[[str], None] = lambda _stream: None
+        self._on_doubt = on_doubt
 
     @property
     def connected(self) -> bool:
@@ -71,6 +76,11 @@ class RemoteUpstream:
     def trouble(self) -> str:
         """Why it is not connected; empty if it is, or no copy needs it."""
         return "" if self.connected else self._trouble
+
+    def doubt(self, stream: str) -> None:
+        """Note that a stream may no longer be the one that was copied."""
+        if self._on_doubt is not None:
+            self._on_doubt(stream)
 
     @property
     def tag(self) -> str:

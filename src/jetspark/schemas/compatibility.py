@@ -27,7 +27,7 @@ class Reader(Protocol[C_contra]):
 T = TypeVar("T", bound=Reader)  # type: ignore[type-arg]
 
 
-def broken_promises(level: str, new: T, old: T, old_version: int) -> list[str]:
+def compatibility_problems(level: str, new: T, old: T, old_version: int) -> list[str]:
     """Return a sentence for each difference that ``level`` does not allow."""
     found: list[str] = []
     if level in {"backward", "full"}:

@@ -19,6 +19,10 @@ class Account:
         self.clients = 0
         self.slow_consumers = 0
 
+    def serve(self, driver: EngineDriver) -> None:
+        """Set the driver of its engine."""
+        self.driver = driver
+
     def refuse_jetstream(self) -> None:
         """Answer requests to streams with the reason: JetStream is disabled for the account."""
         self.router.serve(AccountWithoutJetStream(self.outbox), {}, {}, Sublist(0))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import msgspec
 
+from jetspark.server.config.blocks.jetspark import Jetspark, Remote, commit_delay_problem
+from jetspark.server.config.blocks.jetstream import Durability
 from jetspark.server.config.checks import dashboard_problems
-from jetspark.server.config.jetspark import Jetspark, Remote, commit_delay_problem
-from jetspark.server.config.jetstream import Durability
 from jetspark.server.config.settings import Settings
 from jetspark.server.jetstream.remotes import UpstreamFactory, remotes_of
 from jetspark.units import parse_duration

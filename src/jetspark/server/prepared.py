@@ -1,12 +1,12 @@
-"""What a reload needs, made in a thread: with thousands of accounts it takes a second of CPU."""
+"""Prepares a reload in a thread: with thousands of accounts it takes a second of CPU."""
 
 import msgspec
 
 from jetspark.server.arguments import users_by_name
 from jetspark.server.auth.authenticator import Authenticator
 from jetspark.server.auth.users import Directory, build_directory
+from jetspark.server.config.language.problem import ConfigProblem, ConfigRefused
 from jetspark.server.config.packages import check_packages
-from jetspark.server.config.problem import ConfigProblem, ConfigRefused
 from jetspark.server.config.reload import Change, plan_reload
 from jetspark.server.config.settings import Settings
 from jetspark.server.net.tls import TlsRuntime, tls_runtime

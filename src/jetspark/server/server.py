@@ -35,9 +35,9 @@ from jetspark.server.auth.password_checks import PasswordChecks
 from jetspark.server.auth.users import Directory, build_directory
 from jetspark.server.auth.violations import AUTHORIZATION_VIOLATION
 from jetspark.server.close_reason import CloseReason
-from jetspark.server.config.accounts import AccountJetStream
+from jetspark.server.config.blocks.accounts import AccountJetStream
+from jetspark.server.config.language.problem import ConfigProblem, ConfigRefused
 from jetspark.server.config.packages import MONITORING, check_packages
-from jetspark.server.config.problem import ConfigProblem, ConfigRefused
 from jetspark.server.config.settings import Settings
 from jetspark.server.jetstream.budgets import output_budget
 from jetspark.server.jetstream.remotes import Remotes

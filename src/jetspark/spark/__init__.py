@@ -13,7 +13,6 @@ from jetspark.spark.expectations import Expected, expect
 from jetspark.spark.inferring import infer_schema
 from jetspark.spark.kv.lookup import kv_lookup
 from jetspark.spark.kv.merge import MergeReport, kv_merge
-from jetspark.spark.notebook import ProgressView, progress_view
 from jetspark.spark.observing import described, observed
 from jetspark.spark.payloads.decode import (
     decode_avro,
@@ -30,8 +29,9 @@ from jetspark.spark.payloads.encode import (
     schema_headers,
 )
 from jetspark.spark.pipelines.connection import connection_options
-from jetspark.spark.progress import SourceLag, lag, progress_report, watch
-from jetspark.spark.progress_publisher import ProgressPublisher, publish_progress
+from jetspark.spark.progress.notebook import ProgressView, progress_view
+from jetspark.spark.progress.publisher import ProgressPublisher, publish_progress
+from jetspark.spark.progress.reports import SourceLag, lag, progress_report, watch
 from jetspark.spark.refreshing import refresh
 from jetspark.spark.registered import registered_schema
 from jetspark.spark.session import configure, register, session

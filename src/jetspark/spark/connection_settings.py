@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from jetspark.client.server_pool import parse_servers
-from jetspark.client.tls import TlsFiles
+from jetspark.client.connection.server_pool import parse_servers
+from jetspark.client.connection.tls import TlsFiles
 from jetspark.spark.option_reader import OptionReader, boolean, text_of
 from jetspark.subjects.tokens import is_valid_literal
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from jetspark.errors.extras import check_extra
-from jetspark.spark.archive import archive_options
-from jetspark.spark.cache import cache_directory, content_digest, write_cached
-from jetspark.spark.java import Java, ensure_java
+from jetspark.spark.jvm.archive import archive_options
+from jetspark.spark.jvm.cache import cache_directory, content_digest, write_cached
+from jetspark.spark.jvm.java import Java, ensure_java
 from jetspark.spark.needs import needs_spark
 from jetspark.spark.stream.options import MIN_PARTITIONS_VARIABLE
 from jetspark.spark.times import ZONE_SETTING, ZONE_VARIABLE, SessionZone

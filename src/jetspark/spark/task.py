@@ -1,4 +1,4 @@
-"""What a task can determine about its query."""
+"""Properties of a task's job, and the garbage collection of its worker process."""
 
 import gc
 from functools import cache

@@ -586,7 +586,7 @@ class Housekeeper:
             # Tasks of one kind share one pace, across all logs.
             if job is None or self._resume.get(type(job.task), 0) <= clock():
                 return job
-            job.resume_ns = self._resume[type(job.task)]
+            job.wait_until(self._resume[type(job.task)])
             self._slow.append(job)
         return self._queue.get()
 
@@ -595,17 +595,18 @@ class Housekeeper:
         try:
             while not self._closing:
                 if job.task.step():
-                    job.failed = False
+                    job.succeeded()
                     return True
                 pause = job.task.pause_ns()
                 if pause > 0 and self._monotonic_ns is not None:
                     kind = type(job.task)
                     begin = max(self._monotonic_ns(), self._resume.get(kind, 0))
-                    job.resume_ns = self._resume[kind] = begin + pause
+                    self._resume[kind] = begin + pause
+                    job.wait_until(begin + pause)
                     return False
         except Exception as error:  # noqa: BLE001 - reported when it is finished
             # Nothing depends on a task, so its failure stops nothing else.
-            job.error = error
+            job.raised(error)
         return True
 
     def _finish(self, job: "_Job") -> None:
@@ -623,8 +624,7 @@ class Housekeeper:
                     exc_info=None if passing else job.error,
                 )
             job.done(job.failed)
-        # Its traceback refers to the job, and the job to a stream that may have been removed.
-        job.error = None
+        job.forget_error()
 
 
 class _Job:
@@ -644,6 +644,22 @@ class _Job:
         self.failed = True
         self.error: Exception | None = None
         self.resume_ns = 0
+
+    def succeeded(self) -> None:
+        """Note that the task was finished."""
+        self.failed = False
+
+    def raised(self, error: Exception) -> None:
+        """Note the error that ended it."""
+        self.error = error
+
+    def forget_error(self) -> None:
+        """Drop a traceback that refers to the job: its stream may have been removed."""
+        self.error = None
+
+    def wait_until(self, resume_ns: int) -> None:
+        """Set when the task continues."""
+        self.resume_ns = resume_ns
 
 
 def write_turn(

@@ -53,6 +53,15 @@ class StreamFinding(msgspec.Struct, kw_only=True):
     # Why it cannot be opened.
     error: str = ""
 
+    def failed(self, error: str) -> None:
+        """Note why the stream could not be read, or not be repaired."""
+        self.error = error
+
+    def repair(self, ranges: int) -> None:
+        """Note that damaged ranges are quarantined, and everything noted so far is repaired."""
+        self.repaired = [f"quarantined {ranges} damaged ranges"] if ranges else []
+        self.repaired += self.notes
+
     @property
     def healthy(self) -> bool:
         """Return whether nothing was found except what was known and in quarantine before."""
@@ -154,7 +163,7 @@ class StoreInspection:
             if self._repair:
                 self._keep_house(log, found)
         except (StorageFault, OSError) as error:
-            found.error = f"cannot be read: {error}"
+            found.failed(f"cannot be read: {error}")
         found.messages, found.bytes = int(log.index.messages), int(log.index.bytes)
         found.first_seq, found.last_seq = int(log.index.first_seq), int(log.index.last_seq)
         found.disk_bytes = log.segments.disk_bytes
@@ -188,16 +197,13 @@ class StoreInspection:
     def _keep_house(self, log: StreamLog, found: StreamFinding) -> None:
         """Do everything that a server's upkeep would do."""
         if log.access.read_only:
-            found.error = "could not be repaired: the disk failed a write"
+            found.failed("could not be repaired: the disk failed a write")
             return
-        found.repaired = [f"quarantined {len(log.quarantine.waiting)} damaged ranges"]
-        if not log.quarantine.waiting:
-            found.repaired = []
-        found.repaired += found.notes
+        found.repair(len(log.quarantine.waiting))
         while log.maintain(self._now):
             pass
         if log.quarantine.refused:
-            found.error = "damaged bytes could not be quarantined: the disk failed a write"
+            found.failed("damaged bytes could not be quarantined: the disk failed a write")
 
     def drop_consumer(self, log: StreamLog, number: int) -> Path:
         """Delete a consumer, durably; return the file that has its records now. Raises OSError.

@@ -38,6 +38,10 @@ class Match:
         self.group_names: list[bytes] = group_names
         self.route: object = None
 
+    def keep_route(self, route: object) -> None:
+        """Keep what the caller derived from the result."""
+        self.route = route
+
 
 class Repeated:
     """A value that subscribed more than once, where there are very many."""

@@ -4,8 +4,8 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, TypeVar
 
 from jetspark.client.arguments import function
-from jetspark.client.callback_pool import OrderedBy
-from jetspark.client.thread_callback import ThreadCallback, check_plain
+from jetspark.client.callbacks.pool import OrderedBy
+from jetspark.client.callbacks.thread import ThreadCallback, check_plain
 
 if TYPE_CHECKING:
     from jetspark.sync.portal import Portal

@@ -10,20 +10,20 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self, Unpack
 
-from jetspark.client.callback_pool import OrderedBy
+from jetspark.client.callbacks.pool import OrderedBy
+from jetspark.client.callbacks.thread import ThreadCallback
 from jetspark.client.client import Client as _Client
 from jetspark.client.client import connect as _connect
 from jetspark.client.client import connect_with as _connect_with
 from jetspark.client.connect_arguments import ConnectArguments
-from jetspark.client.connection_status import ConnectionStatus
+from jetspark.client.connection.replicas import ReplicaAddress
+from jetspark.client.connection.status import ConnectionStatus
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.message import Message
 from jetspark.client.options import PUBLISH_ASYNC_MAX, PUBLISH_RETRIES, ClientOptions
-from jetspark.client.replicas import ReplicaAddress
 from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
 from jetspark.client.subscription import Subscription as _Subscription
-from jetspark.client.thread_callback import ThreadCallback
 from jetspark.client.timeouts import Timeout
 from jetspark.protocol.handshake import ServerInfo
 from jetspark.sync.jetstream import JetStream

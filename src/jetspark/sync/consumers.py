@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self, Unpack
 
-from jetspark.client.callback_pool import OrderedBy
+from jetspark.client.callbacks.pool import OrderedBy
 from jetspark.client.jetstream.consumer.ack_subject import MessageMetadata
 from jetspark.client.jetstream.consumer.consume import Consumption as _Consumption
 from jetspark.client.jetstream.consumer.endless import MessageIterator as _MessageIterator

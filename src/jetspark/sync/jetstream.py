@@ -18,7 +18,7 @@ from typing import Literal, Self, Unpack
 from jetspark.api.account import AccountInfo
 from jetspark.api.enums import AckPolicy
 from jetspark.api.message import PubAck
-from jetspark.client.callback_pool import OrderedBy
+from jetspark.client.callbacks.pool import OrderedBy
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.backup import CHUNK_BYTES, BackupProgress, StreamBackup
 from jetspark.client.jetstream.context import JetStream as _JetStream

@@ -15,6 +15,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Generic, Self, overload
 
+from jetspark.client.callbacks.thread import ThreadCallback
 from jetspark.client.jetstream.kv.bucket import LOCK_TTL
 from jetspark.client.jetstream.kv.bucket import KeyValue as _KeyValue
 from jetspark.client.jetstream.kv.entry import BucketStatus, Entry
@@ -33,7 +34,6 @@ from jetspark.client.jetstream.kv.watch import Watcher as _Watcher
 from jetspark.client.jetstream.local_copy import MEMORY_MAX
 from jetspark.client.jetstream.timestamps import Moment
 from jetspark.client.required import REQUIRED, D, Required
-from jetspark.client.thread_callback import ThreadCallback
 from jetspark.client.timeouts import Timeout, TimeToLive
 from jetspark.sync.portal import Portal
 

@@ -11,6 +11,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
+from jetspark.client.callbacks.thread import ThreadCallback
 from jetspark.client.jetstream.objects.chunks import ObjectData
 from jetspark.client.jetstream.objects.folders import FolderCopied, FolderProgress
 from jetspark.client.jetstream.objects.info import CHUNK_SIZE, ObjectInfo, ObjectStoreStatus
@@ -18,7 +19,6 @@ from jetspark.client.jetstream.objects.orphans import OLDER_THAN, OrphansPurged
 from jetspark.client.jetstream.objects.reading import ObjectReader as _ObjectReader
 from jetspark.client.jetstream.objects.reading import Progress
 from jetspark.client.jetstream.objects.store import ObjectStore as _ObjectStore
-from jetspark.client.thread_callback import ThreadCallback
 from jetspark.client.timeouts import Timeout
 from jetspark.sync.key_value import Watcher
 from jetspark.sync.portal import Portal

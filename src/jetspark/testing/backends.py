@@ -13,9 +13,9 @@ from typing import Final, Protocol
 
 from jetspark.testing.process import (
     START_TIMEOUT,
-    KeeperProcess,
     ServerFailed,
     ServerProcess,
+    SupervisorProcess,
 )
 from jetspark.testing.unsupported import Unsupported
 
@@ -76,8 +76,8 @@ class Backend(Protocol):
 class JetsparkBackend:
     """Our server, with a clock that can be moved and a disk that can be filled."""
 
-    def __init__(self, keeper: KeeperProcess, folder: Path) -> None:
-        self._keeper = keeper
+    def __init__(self, supervisor: SupervisorProcess, folder: Path) -> None:
+        self._supervisor = supervisor
         self._config = folder / "server.conf"
         self._store = folder / "store"
         self._process: ServerProcess | None = None
@@ -99,7 +99,7 @@ class JetsparkBackend:
         """Start it on its store."""
         self._write(logins)
         request = {"config": str(self._config), "ahead_ns": self.ahead_ns}
-        self._process = await self._keeper.start(request)
+        self._process = await self._supervisor.start(request)
         if self._full:
             await self.fill_disk()
 
@@ -140,8 +140,8 @@ class NatsServerBackend:
 
     ahead_ns: int = 0
 
-    def __init__(self, keeper: KeeperProcess, folder: Path, program: str) -> None:
-        self._keeper = keeper
+    def __init__(self, supervisor: SupervisorProcess, folder: Path, program: str) -> None:
+        self._supervisor = supervisor
         self._program = program
         self._folder = folder
         self._config = folder / "server.conf"
@@ -162,7 +162,9 @@ class NatsServerBackend:
     async def start(self, logins: list[Login]) -> None:
         """Start it on its store."""
         self._write(logins)
-        process = await self._keeper.start({"program": [self._program, "-c", str(self._config)]})
+        process = await self._supervisor.start(
+            {"program": [self._program, "-c", str(self._config)]}
+        )
         self._process = process
         ports = self._folder / f"nats-server_{process.started['pid']}.ports"
         try:
@@ -171,7 +173,7 @@ class NatsServerBackend:
                 while not _is_written(ports):  # noqa: ASYNC110
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
-            raise ServerFailed(f"nats-server did not start: {self._keeper.tail()}") from None
+            raise ServerFailed(f"nats-server did not start: {self._supervisor.tail()}") from None
         url: str = json.loads(ports.read_text())["nats"][0]
         self._port = int(url.rpartition(":")[2])
         await self._know(logins[-1])
@@ -198,7 +200,9 @@ class NatsServerBackend:
                 while not await _may_connect(self._port, login):  # noqa: ASYNC110
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
-            raise ServerFailed(f"nats-server was not reloaded: {self._keeper.tail()}") from None
+            raise ServerFailed(
+                f"nats-server was not reloaded: {self._supervisor.tail()}"
+            ) from None
 
     async def advance(self, duration_ns: int) -> None:
         """Refuse: its clock is that of the machine."""

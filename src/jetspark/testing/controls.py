@@ -1,4 +1,4 @@
-"""What a test can do to its server, on the loop of the kit; servers.py has the forms for tests."""
+"""Control of a test's server, on the loop of the kit; servers.py has the forms for tests."""
 
 import inspect
 import math

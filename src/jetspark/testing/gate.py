@@ -119,8 +119,12 @@ class _Pair:
         self._gate = gate
         self.number = number
         self._port = port
-        self.client: _End = _End(self._client_ready, self._client_sent, self._client_left)
-        self._server: _End = _End(lambda: None, self._server_sent, self._server_left)
+        self.client: _End = _End(
+            self._client_ready, self._client_sent, self._client_left, self._client_has_room
+        )
+        self._server: _End = _End(
+            lambda: None, self._server_sent, self._server_left, self._server_has_room
+        )
         self._up = _Line(gate, self.client, self._server)
         self._down = _Line(gate, self._server, self.client)
         self._connecting: asyncio.Task[None] | None = None
@@ -150,6 +154,12 @@ class _Pair:
 
     def _server_sent(self, data: bytes) -> None:
         self._down.push(data)
+
+    def _client_has_room(self, room: bool) -> None:
+        self._down.target_has_room(room)
+
+    def _server_has_room(self, room: bool) -> None:
+        self._up.target_has_room(room)
 
     def _client_left(self) -> None:
         self.left.set()
@@ -188,13 +198,14 @@ class _End(asyncio.Protocol):
         ready: Callable[[], None],
         sent: Callable[[bytes], None],
         left: Callable[[], None],
+        has_room: Callable[[bool], None],
     ) -> None:
         self._ready = ready
         self._sent = sent
         self._left = left
+        self._has_room = has_room
         self._transport: asyncio.Transport | None = None
         self._pauses = 0
-        self.room: Callable[[bool], None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are not asyncio.Transport, but behave like one.
@@ -211,12 +222,10 @@ class _End(asyncio.Protocol):
         self._left()
 
     def pause_writing(self) -> None:
-        if self.room is not None:
-            self.room(False)
+        self._has_room(False)
 
     def resume_writing(self) -> None:
-        if self.room is not None:
-            self.room(True)
+        self._has_room(True)
 
     def pause(self) -> None:
         """Stop reading; calls nest."""
@@ -257,7 +266,6 @@ class _Line:
         self._gate = gate
         self._source = source
         self._target = target
-        target.room = self._target_has_room
         self._waiting: deque[tuple[float, bytes]] = deque()
         self._waiting_bytes = 0
         self._free_at = 0.0
@@ -323,5 +331,6 @@ class _Line:
             self._full = full
             (self._source.pause if full else self._source.resume)()
 
-    def _target_has_room(self, room: bool) -> None:
+    def target_has_room(self, room: bool) -> None:
+        """Let the source send on, or stop it."""
         (self._source.resume if room else self._source.pause)()

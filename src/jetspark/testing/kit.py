@@ -27,7 +27,7 @@ from jetspark.testing.backends import (
     find_nats_server,
 )
 from jetspark.testing.gate import Gate
-from jetspark.testing.process import KeeperProcess
+from jetspark.testing.process import SupervisorProcess
 from jetspark.testing.published import PublishLog
 
 KIND_VARIABLE: Final = "JETSPARK_TEST_SERVER"
@@ -51,7 +51,7 @@ class Kit:
         self.portal: Portal = Portal()
         self._program = find_nats_server() if kind == "nats-server" else ""
         self._folder = Path(tempfile.mkdtemp(prefix="jetspark-test-"))
-        self._keeper = KeeperProcess(self._folder, kind)
+        self._supervisor = SupervisorProcess(self._folder, kind)
         self._runs = 0
         self._backend: Backend | None = None
         self._pool: list[Login] = []
@@ -132,9 +132,9 @@ class Kit:
         self._pool.clear()
         self._fill_pool()
         self._backend = (
-            NatsServerBackend(self._keeper, folder, self._program)
+            NatsServerBackend(self._supervisor, folder, self._program)
             if self._program
-            else JetsparkBackend(self._keeper, folder)
+            else JetsparkBackend(self._supervisor, folder)
         )
         try:
             await self._start()
@@ -210,7 +210,7 @@ class Kit:
         if self.pid != os.getpid():
             return
         self.portal.call(self._close())
-        self._keeper.close()
+        self._supervisor.close()
         self.portal.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 

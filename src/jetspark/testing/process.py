@@ -1,4 +1,4 @@
-"""A server in its own process, as the test process sees it; and the keeper that starts it."""
+"""A server in its own process, as the test process sees it; and the supervisor that starts it."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ class ServerFailed(Error):
     """The server of the test kit did not start, or ended on its own; the text has its log."""
 
 
-class KeeperProcess:
+class SupervisorProcess:
     """The process that starts servers and removes ``folder`` when this process ends."""
 
     def __init__(self, folder: Path, kind: str) -> None:
@@ -38,7 +38,7 @@ class KeeperProcess:
                     sys.executable,
                     "-P",
                     "-m",
-                    "jetspark.testing.keeper",
+                    "jetspark.testing.supervisor",
                     str(theirs.fileno()),
                     str(folder),
                     kind,
@@ -94,9 +94,12 @@ class ServerProcess:
     """One run of a server."""
 
     def __init__(
-        self, keeper: KeeperProcess, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        supervisor: SupervisorProcess,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
-        self._keeper = keeper
+        self._supervisor = supervisor
         self._reader = reader
         self._writer = writer
         self._lock = asyncio.Lock()
@@ -113,11 +116,11 @@ class ServerProcess:
                 while answer["number"] != number:
                     line = await self._reader.readline()
                     if not line:
-                        raise ServerFailed(f"the test server has ended: {self._keeper.tail()}")
+                        raise ServerFailed(f"the test server has ended: {self._supervisor.tail()}")
                     answer = json.loads(line)
         except TimeoutError:
             raise ServerFailed(
-                f"the test server did not answer in {timeout:g} s: {self._keeper.tail()}"
+                f"the test server did not answer in {timeout:g} s: {self._supervisor.tail()}"
             ) from None
         if "error" in answer:
             raise ServerFailed(f"the test server refused: {answer['error']}")

@@ -1,4 +1,4 @@
-"""What the program under test has published, and assertions about it."""
+"""Messages that the program under test has published, and assertions about them."""
 
 import asyncio
 import json

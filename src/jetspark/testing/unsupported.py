@@ -1,4 +1,4 @@
-"""What the chosen server cannot do: such tests are skipped, with the reason."""
+"""Features that the chosen server lacks: such tests are skipped, with the reason."""
 
 import unittest
 

@@ -45,7 +45,7 @@ from tests.campaigns.spark.restart_world import (
 from tests.support.processes import command_of, descendants, kill_all
 from tests.support.spark_home import find_spark_home
 
-from jetspark.spark.archive import ARCHIVE_VARIABLE
+from jetspark.spark.jvm.archive import ARCHIVE_VARIABLE
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 EXECUTOR: Final = b"CoarseGrainedExecutorBackend"

@@ -20,9 +20,9 @@ import jetspark.sync
 from jetspark.dashboard.api import pipelines
 from jetspark.dashboard.browse import BUDGET_BYTES, read_backwards, read_forwards
 from jetspark.dashboard.deployment import Deployment, Target
+from jetspark.dashboard.errors import Unavailable
 from jetspark.dashboard.flow_report import FlowReport
 from jetspark.dashboard.monitoring import MonitorAddress, Monitoring
-from jetspark.dashboard.problems import Unavailable
 from jetspark.dashboard.sampler import Sampler
 
 SUBJECTS = ("a.one", "a.two", "b.one", "rare.x")

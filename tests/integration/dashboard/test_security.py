@@ -21,7 +21,7 @@ from jetspark.dashboard.api.writes import SECRET_HEADER
 from jetspark.dashboard.app import Dashboard
 from jetspark.dashboard.deployment import Deployment, Target
 from jetspark.dashboard.monitoring import Monitoring
-from jetspark.server.config.problem import ConfigRefused
+from jetspark.server.config.language.problem import ConfigRefused
 from jetspark.server.monitor.web.password import Password
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -136,18 +136,18 @@ def test_a_name_that_resolves_to_this_machine_is_no_entrance(shop: Site) -> None
 
 
 # What the page that asks for the password consists of.
-ENTRANCE = {"style.css", "icon.svg", "login.js"}
+LOGIN_PAGE = {"style.css", "icon.svg", "login.js"}
 
 
 def test_without_the_password_nothing_is_served(writable: Site) -> None:
     for path in every_path():
         for method in METHODS:
-            if method == "GET" and path in ENTRANCE:
+            if method == "GET" and path in LOGIN_PAGE:
                 continue
             body = BODY if method in {"POST", "PUT"} else None
             answer = ask(writable.url, path, method, body)
             shown = 400 if (path, method) == ("login", "POST") else 401
-            assert answer.status == (200 if path in ENTRANCE and method == "HEAD" else shown)
+            assert answer.status == (200 if path in LOGIN_PAGE and method == "HEAD" else shown)
             assert b"ORDERS" not in answer.body
             # A browser would ask with a dialog of its own.
             assert "basic" not in answer.headers.get("www-authenticate", "").lower()

@@ -27,8 +27,8 @@ import pathlib
 
 def say(server):
     pid = server._kit.backend._process.started["pid"]
-    keeper = server._kit._keeper._process.pid
-    pathlib.Path("started.tmp").write_text(f"{pid} {keeper} {server._kit._folder}")
+    supervisor = server._kit._supervisor._process.pid
+    pathlib.Path("started.tmp").write_text(f"{pid} {supervisor} {server._kit._folder}")
     pathlib.Path("started.tmp").rename("started")
 """
 
@@ -65,14 +65,14 @@ def test_no_process_and_no_folder_is_left(
         assert process.poll() is None
         assert time.monotonic() < end
         time.sleep(0.02)
-    started, keeper, folder = (tmp_path / "started").read_text().split()
+    started, supervisor, folder = (tmp_path / "started").read_text().split()
     assert is_running(int(started))
 
     os.kill(process.pid, ending)
     process.wait(60)
 
     end = time.monotonic() + 30
-    while any(map(is_running, (int(started), int(keeper)))) or Path(folder).exists():
+    while any(map(is_running, (int(started), int(supervisor)))) or Path(folder).exists():
         assert time.monotonic() < end
         time.sleep(0.02)
     assert [each.name for each in temporary.iterdir()] == []

@@ -22,7 +22,7 @@ from jetspark.engine.replicate.origin import RemoteOrigin
 from jetspark.replica import ReplicaServer
 from jetspark.replica.feed import RemoteFeed
 from jetspark.replica.reconciler import CopyReconciler
-from jetspark.server.config.problem import ConfigRefused
+from jetspark.server.config.language.problem import ConfigRefused
 from jetspark.server.server import Server as LeaderServer
 from jetspark.units import ByteCount
 

@@ -18,8 +18,8 @@ import jetspark
 from jetspark import Client, ConsumerConfig, StreamConfig
 from jetspark.api.enums import AckPolicy, Retention
 from jetspark.replica import ReplicaServer
+from jetspark.server.config.language.problem import ConfigRefused
 from jetspark.server.config.loader import load_file
-from jetspark.server.config.problem import ConfigRefused
 
 ADMIN = "{ user: admin, password: pw }"
 

@@ -8,8 +8,8 @@ import pytest
 from tests.support.raw_client import Raw, connect
 
 import jetspark
+from jetspark.server.config.language.problem import ConfigRefused
 from jetspark.server.config.loader import load_text
-from jetspark.server.config.problem import ConfigRefused
 from jetspark.server.config.settings import Settings
 from jetspark.server.server import Server
 

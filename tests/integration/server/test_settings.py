@@ -17,8 +17,8 @@ from tests.support.served import Served
 
 import jetspark
 from jetspark.replica import ReplicaServer
+from jetspark.server.config.language.problem import ConfigRefused
 from jetspark.server.config.loader import load_text
-from jetspark.server.config.problem import ConfigRefused
 from jetspark.server.config.settings import Settings
 
 CREATE = {"name": "S", "subjects": ["s.>"], "allow_direct": True}

@@ -22,7 +22,7 @@ from tests.support.monitored import text
 
 import jetspark
 import jetspark.server.jetstream.runtime
-from jetspark.engine.stream import tending
+from jetspark.engine.stream import maintenance
 from jetspark.store.files import OsFiles
 
 MIB = 1 << 20
@@ -312,7 +312,7 @@ async def test_a_stream_whose_sync_failed_is_read_only_and_comes_back(
 ) -> None:
     """Fail-stop, and a second chance after the log was verified from disk."""
     monkeypatch.setattr(jetspark.server.jetstream.runtime, "OsFiles", FailingFiles)
-    monkeypatch.setattr(tending, "REOPEN_AFTER_NS", 300_000_000)
+    monkeypatch.setattr(maintenance, "REOPEN_AFTER_NS", 300_000_000)
     config = tmp_path / "server.conf"
     config.write_text(LISTEN + f'jetstream {{ store_dir: "{tmp_path}/store"\n {level} }}\n')
     async with jetspark.Server(config=config) as server:
@@ -349,7 +349,7 @@ async def test_a_confirmed_ack_on_a_read_only_stream_is_answered_with_an_error(
 ) -> None:
     """Clients take every other answer for a confirmation; later the same ack is confirmed."""
     monkeypatch.setattr(jetspark.server.jetstream.runtime, "OsFiles", FailingFiles)
-    monkeypatch.setattr(tending, "REOPEN_AFTER_NS", 1_000_000_000)
+    monkeypatch.setattr(maintenance, "REOPEN_AFTER_NS", 1_000_000_000)
     async with jetspark.Server(store_dir=tmp_path) as server:
         client = await nats.connect(server.client_url)
         js = client.jetstream()
@@ -462,7 +462,7 @@ async def test_a_stream_whose_deletion_failed_takes_messages_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jetspark.server.jetstream.runtime, "OsFiles", FailingFolders)
-    monkeypatch.setattr(tending, "REOPEN_AFTER_NS", 300_000_000)
+    monkeypatch.setattr(maintenance, "REOPEN_AFTER_NS", 300_000_000)
     async with jetspark.Server(store_dir=tmp_path) as server:
         client = await nats.connect(server.client_url)
         await create(client, "S", allow_direct=True)

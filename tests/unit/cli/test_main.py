@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import jetspark
 from jetspark.cli import connection
 from jetspark.cli.main import main
-from jetspark.client.server_pool import DEFAULT_URL
+from jetspark.client.connection.server_pool import DEFAULT_URL
 
 
 def test_version_says_which_build_runs() -> None:

@@ -5,8 +5,8 @@ import msgspec
 import pytest
 
 from jetspark import ConnectArguments, Timeout, client_options
+from jetspark.client.connection.tls import TlsFiles
 from jetspark.client.options import ClientOptions, check_options
-from jetspark.client.tls import TlsFiles
 
 
 def options(**changes: Any) -> ClientOptions:

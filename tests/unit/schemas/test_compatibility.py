@@ -4,17 +4,17 @@ import json
 
 import pytest
 
-from jetspark.schemas.compatibility import broken_promises
+from jetspark.schemas.compatibility import compatibility_problems
 from jetspark.schemas.formats import codec_of
 
 
 def allowed(format_name: str, old: str, new: str) -> str:
     """Return ``backward``, ``forward``, ``full`` or ``none``: what the change keeps."""
     before, after = codec_of(format_name, old), codec_of(format_name, new)
-    backward = not broken_promises("backward", after, before, 1)
-    forward = not broken_promises("forward", after, before, 1)
-    assert (not broken_promises("full", after, before, 1)) == (backward and forward)
-    assert broken_promises("none", after, before, 1) == []
+    backward = not compatibility_problems("backward", after, before, 1)
+    forward = not compatibility_problems("forward", after, before, 1)
+    assert (not compatibility_problems("full", after, before, 1)) == (backward and forward)
+    assert compatibility_problems("none", after, before, 1) == []
     return {(True, True): "full", (True, False): "backward", (False, True): "forward"}.get(
         (backward, forward), "none"
     )
@@ -135,6 +135,6 @@ def test_protobuf(old: str, new: str, keeps: str, what: str) -> None:
 def test_a_problem_names_the_version_and_the_field() -> None:
     before, after = codec_of("json", "a struct<b: int>"), codec_of("json", "a struct<b: string>")
 
-    assert broken_promises("backward", after, before, 7) == [
+    assert compatibility_problems("backward", after, before, 7) == [
         "payloads of version 7 could not be read: a.b is string, which does not hold every int"
     ]

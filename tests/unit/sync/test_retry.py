@@ -137,3 +137,19 @@ def test_what_an_outage_cannot_explain_is_not_tried_longer(pauses: list[float]) 
         pause_until_it_raises(retries, refused)
 
     assert len(pauses) == 2
+
+
+def test_a_call_is_repeated_after_errors_of_its_class_only(pauses: list[float]) -> None:
+    errors: list[Error] = [RequestTimeout("no reply"), RequestTimeout("no reply")]
+
+    def attempt() -> str:
+        if errors:
+            raise errors.pop()
+        return "done"
+
+    assert Retries(5, pause_max_s=0.01).call(attempt, RequestTimeout) == "done"
+    assert pauses == [0.01, 0.01]
+    errors.append(RequestTimeout("no reply"))
+    with pytest.raises(RequestTimeout):
+        Retries(5).call(attempt, ConnectionClosed)
+    assert len(pauses) == 2

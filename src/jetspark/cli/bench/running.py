@@ -25,11 +25,19 @@ class Tally:
         self.begun: float = 0.0
         self.ended: float = 0.0
 
+    def start(self) -> None:
+        """Start the clock."""
+        self.begun = time.perf_counter()
+
     def add(self, count: int = 1) -> None:
         """Count messages; the first ones start the clock of a client that waits for them."""
         if not self.begun:
-            self.begun = time.perf_counter()
+            self.start()
         self.done += count
+
+    def end(self) -> None:
+        """Stop the clock."""
+        self.ended = time.perf_counter()
 
     @property
     def seconds(self) -> float:
@@ -75,9 +83,9 @@ async def measure(
 
         async def run(client: Client, tally: Tally) -> None:
             if not waits:
-                tally.begun = time.perf_counter()
+                tally.start()
             await work(client, tally)
-            tally.ended = time.perf_counter()
+            tally.end()
 
         quiet = session.output.json or not plan.progress
         with progress_bar(title, sum(shares), quiet=quiet) as bar:

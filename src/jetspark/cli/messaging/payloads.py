@@ -1,4 +1,4 @@
-"""What `pub` and `req` send: the payload of the command, or standard input; templates; headers."""
+"""Payloads of `pub` and `req`: from the command or standard input; templates; headers."""
 
 import sys
 from collections.abc import AsyncIterator

@@ -51,22 +51,22 @@ class FlowReports:
         match event:
             case FlowStarted():
                 report = self._of(event.flow)
-                report.target, report.query, report.state = event.target, event.query, "running"
+                report.start(event.target, event.query)
                 self._write(report)
             case FlowFailed():
                 report = self._of(event.flow)
-                report.state = "failed" if event.restart_seconds is None else "restarting"
-                report.error = event.error
-                report.failures += 1
+                report.fail(event.error, restarts=event.restart_seconds is not None)
                 self._write(report)
             case FlowProgress():
                 report = self._of(event.flow)
-                self._count(report, event)
+                report.advance(event.epoch, event.lag, event.violations)
+                if event.rows:
+                    report.count_rows(event.rows, event.rows_per_second, event.batch_seconds)
                 self._unwritten.add(event.flow)
                 self.look()
             case RunStopped():
                 for report in self._reports.values():
-                    report.state = "failed" if report.state == "failed" else "stopped"
+                    report.stop()
                     self._write(report)
 
     def look(self) -> None:
@@ -81,19 +81,9 @@ class FlowReports:
         empty = FlowReport(project=self._project, flow=flow, state="running")
         return self._reports.setdefault(flow, empty)
 
-    def _count(self, report: FlowReport, event: FlowProgress) -> None:
-        report.epoch = event.epoch
-        if event.lag is not None:
-            report.lag = event.lag
-        if event.rows:
-            report.rows += event.rows
-            report.rows_per_second = event.rows_per_second
-            report.batch_seconds = event.batch_seconds
-        report.violations += event.violations
-
     def _write(self, report: FlowReport) -> None:
         """Write it; a server that does not answer is no reason to end the run."""
-        report.time = datetime.now(UTC).isoformat()
+        report.date(datetime.now(UTC))
         self._written[report.flow] = self._clock()
         self._unwritten.discard(report.flow)
         key = f"{_token(self._project)}.{_token(report.flow)}"

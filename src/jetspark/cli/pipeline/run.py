@@ -17,7 +17,7 @@ from jetspark import sync
 from jetspark.cli.connection import ConnectionSettings
 from jetspark.cli.pipeline.command import EMBEDDED
 from jetspark.cli.pipeline.signals import ends_on_signals
-from jetspark.client.tls import TlsFiles
+from jetspark.client.connection.tls import TlsFiles
 from jetspark.spark.pipelines.connection import OPTION_SETTING
 from jetspark.spark.pipelines.declarative import run_declarative
 from jetspark.spark.pipelines.only_run import only_run

@@ -19,7 +19,7 @@ from jetspark.server.config.command_line import (
     ShowVersion,
     from_command_line,
 )
-from jetspark.server.config.problem import ConfigRefused
+from jetspark.server.config.language.problem import ConfigRefused
 from jetspark.server.config.settings import Settings
 from jetspark.version import NATS_VERSION, VERSION
 

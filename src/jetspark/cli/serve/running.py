@@ -15,9 +15,9 @@ from typing import Final
 from jetspark.cli.serve.log import open_log, reopen_log, set_up_log
 from jetspark.errors import MissingExtra
 from jetspark.errors.storage import StorageFault
+from jetspark.server.config.blocks.jetstream import STORE_DIR_DEFAULT
 from jetspark.server.config.command_line import Exit, from_command_line
-from jetspark.server.config.jetstream import STORE_DIR_DEFAULT
-from jetspark.server.config.problem import ConfigRefused
+from jetspark.server.config.language.problem import ConfigRefused
 from jetspark.server.config.settings import Settings
 from jetspark.server.server import Server
 from jetspark.server.start_errors import in_words

@@ -227,7 +227,7 @@ class _Archive:
         return True
 
 
-async def put_back(
+async def restore_backup(
     api: ApiClient,
     folder: str | os.PathLike[str],
     config: wire.StreamConfig | None,

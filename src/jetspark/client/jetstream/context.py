@@ -19,7 +19,7 @@ from jetspark.client.arguments import instance, text, whole
 from jetspark.client.core import ClientCore
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient, api_prefix
-from jetspark.client.jetstream.backup import BackupProgress, put_back
+from jetspark.client.jetstream.backup import BackupProgress, restore_backup
 from jetspark.client.jetstream.conflicts import create_stream
 from jetspark.client.jetstream.consumer.consume import (
     CallbackPlan,
@@ -252,7 +252,7 @@ class JetStream:
         restored to nats-server only, ours to ours.
         """
         wanted = to_wire(instance(config, StreamConfig, "config")) if config is not None else None
-        info = await put_back(self._api, folder, wanted, progress, timeout)
+        info = await restore_backup(self._api, folder, wanted, progress, timeout)
         return Stream(self._api, info, self._high_water)
 
     async def account_info(self, *, timeout: Timeout | None = None) -> AccountInfo:

@@ -10,11 +10,9 @@ from typing import Final
 
 import msgspec
 
-from jetspark.api.base import encode_request
 from jetspark.api.message import MsgGetRequest
 from jetspark.client.jetstream.direct_get import StreamReader, lagging
 from jetspark.client.jetstream.pages import Page
-from jetspark.client.jetstream.scan import NO_END
 from jetspark.errors import (
     MessageNotFound,
     NoResponders,
@@ -100,30 +98,12 @@ async def _exists_at_leader(reader: StreamReader, seq: int, subject: str, timeou
 async def _ask(
     reader: StreamReader, seq: int, subject: str, min_last_seq: int, timeout: float
 ) -> Page:
-    core = reader.api.core
-    done: asyncio.Future[None] = core.loop.create_future()
-    page = Page(
-        reader.stream.encode(),
-        NO_END,
-        False,
-        False,
-        False,
-        False,
-        lambda: None if done.done() else done.set_result(None),
-    )
-    page.allow(timeout)
     request = MsgGetRequest(seq=seq, next_by_subj=subject, batch=1, min_last_seq=min_last_seq)
-    core.send_request(
-        page,
-        reader.api.subject(f"DIRECT.GET.{reader.stream}"),
-        b"",
-        encode_request(request),
-        timeout,
-    )
+    page, done = reader.request_page(request, timeout, ())
     try:
         await done
     finally:
-        core.drop_request(page)
+        reader.api.core.drop_request(page)
     if isinstance(page.error, TimeoutError):
         raise RequestTimeout(f"stream {reader.stream!r}: no reply to a probe within {timeout} s")
     if isinstance(page.error, ValueError):

@@ -8,15 +8,15 @@ has reached the sequence.
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from typing import Any, Final, Self
 
 from jetspark.api.base import Timestamp, encode_request
 from jetspark.api.message import MSG_GET, MsgGetRequest, MsgGetResponse
-from jetspark.api.stream import STREAM_INFO, StreamInfoRequest, StreamState
+from jetspark.api.stream import STREAM_INFO, StreamConfig, StreamInfoRequest, StreamState
 from jetspark.client.arguments import whole
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.pages import parse_count
+from jetspark.client.jetstream.pages import Page, parse_count
 from jetspark.client.jetstream.stored import StreamMessage, from_direct, from_leader, own_lines
 from jetspark.client.message import Message
 from jetspark.errors import (
@@ -39,6 +39,7 @@ from jetspark.headers.status import (
 )
 from jetspark.subjects.tokens import is_valid_literal
 
+NO_END: Final = 2**63 - 1  # a sequence after all messages
 REFUSED_DIRECT_SECONDS: Final = 30.0  # allow_direct may be enabled later
 LEADER_POLL_FIRST: Final = 0.01  # seconds between polls of the leader, doubling
 LEADER_POLL_MAX: Final = 0.5
@@ -57,7 +58,11 @@ class StreamReader:
         self._probes = LeaderProbes(api, stream)
         self._refused_until = 0.0
         # False if the last known configuration of the stream does not allow direct gets.
-        self.allow_direct = allow_direct
+        self.allow_direct: bool = allow_direct
+
+    def follow(self, config: StreamConfig) -> None:
+        """Note the configuration of the stream."""
+        self.allow_direct = config.allow_direct
 
     @property
     def direct_refused(self) -> bool:
@@ -203,6 +208,34 @@ class StreamReader:
         if answer.message is None:
             raise self._not_found(request)
         return self._checked(request, from_leader(self.stream, answer.message))
+
+    def request_page(
+        self,
+        request: MsgGetRequest,
+        timeout: float,
+        columns: Collection[str],
+        last: int = NO_END,
+    ) -> tuple[Page, asyncio.Future[None]]:
+        """Request a page with the given columns of messages up to ``last``.
+
+        Replies arrive while the caller does something else; the future is done when the page is
+        complete, or has failed.
+        """
+        core = self.api.core
+        done: asyncio.Future[None] = self._loop.create_future()
+        page = Page(
+            self.stream.encode(),
+            last,
+            "times" in columns,
+            "subjects" in columns,
+            "data" in columns,
+            "headers" in columns,
+            lambda: None if done.done() else done.set_result(None),
+        )
+        page.allow(timeout)
+        subject = self.api.subject(f"DIRECT.GET.{self.stream}")
+        core.send_request(page, subject, b"", encode_request(request), timeout)
+        return page, done
 
     async def _ask_leader(self, request: MsgGetRequest, deadline: float) -> MsgGetResponse:
         return await self.api.call(

@@ -11,16 +11,15 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from typing import Final
 
-from jetspark.api.base import Timestamp, encode_request
+from jetspark.api.base import Timestamp
 from jetspark.api.message import MsgGetRequest
 from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
 from jetspark.client.arguments import texts, whole
 from jetspark.client.jetstream.direct_get import StreamReader, lagging, too_old
 from jetspark.client.jetstream.last_by_consumer import LastByConsumer
-from jetspark.client.jetstream.message_columns import MessageColumns
+from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
 from jetspark.client.jetstream.pages import Page
 from jetspark.client.jetstream.scan import (
-    NO_END,
     Copies,
     check_filter,
     raise_failure,
@@ -213,17 +212,6 @@ class LastMany:
         await asyncio.sleep(RETRY_PAUSE)
 
     async def _ask(self, filters: tuple[str, ...], cursor: int) -> Page:
-        done: asyncio.Future[None] = self._loop.create_future()
-        page = Page(
-            self._reader.stream.encode(),
-            NO_END,
-            True,
-            True,
-            True,
-            True,
-            lambda: None if done.done() else done.set_result(None),
-        )
-        page.allow(self._timeout)
         request = MsgGetRequest(
             multi_last=filters,
             seq=cursor,
@@ -233,8 +221,7 @@ class LastMany:
             max_bytes=self._max_bytes,
             min_last_seq=self._proof,
         )
-        subject = self._reader.api.subject(f"DIRECT.GET.{self._reader.stream}")
-        self._core.send_request(page, subject, b"", encode_request(request), self._timeout)
+        page, done = self._reader.request_page(request, self._timeout, COLUMNS)
         try:
             with self._reader.probe(self._proof, self._timeout) as probe:
                 await done

@@ -12,13 +12,14 @@ from contextlib import aclosing
 from enum import Enum
 from typing import Final, Literal
 
-from jetspark.api.base import Timestamp, encode_request
+from jetspark.api.base import Timestamp
 from jetspark.api.message import MsgGetRequest
 from jetspark.client.arguments import texts, whole
 from jetspark.client.frames import encode_subject
-from jetspark.client.jetstream.direct_get import StreamReader, lagging, too_old
+from jetspark.client.jetstream.direct_get import NO_END, StreamReader, lagging, too_old
 from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
 from jetspark.client.jetstream.pages import Page
+from jetspark.client.pauses import Pauses
 from jetspark.errors import (
     BadSubject,
     MessageNotFound,
@@ -35,7 +36,6 @@ BATCH_BYTES: Final = 8 * 1024 * 1024  # of one page
 RETRY_PAUSE_FIRST: Final = 0.02  # seconds before a copy that lags is asked again, doubling
 RETRY_PAUSE_MAX: Final = 0.5
 LEADER_CHUNK: Final = 256  # rows per chunk when reading one by one from the leader
-NO_END: Final = 2**63 - 1
 
 Copies = Literal["stream", "any"]
 
@@ -100,7 +100,7 @@ class RangeReader:
         self._timeout = timeout
         # Rows that may still be returned; no more are requested.
         self._left = limit or NO_END
-        self._pause = 0.0
+        self._pauses = Pauses(RETRY_PAUSE_FIRST, RETRY_PAUSE_MAX)
         self._stuck_at = 0
         self._stuck_until = 0.0
         self._pages: list[tuple[Page, asyncio.Future[None]]] = []
@@ -158,17 +158,6 @@ class RangeReader:
 
     def _ask(self, first: int, start_time: Timestamp | None) -> Page:
         """Request one page; replies arrive while the caller does something else."""
-        done: asyncio.Future[None] = self._loop.create_future()
-        page = Page(
-            self._reader.stream.encode(),
-            self._last,
-            "times" in self._columns,
-            "subjects" in self._columns,
-            "data" in self._columns,
-            "headers" in self._columns,
-            lambda: None if done.done() else done.set_result(None),
-        )
-        page.allow(self._timeout)
         request = MsgGetRequest(
             seq=0 if start_time is not None else first,
             start_time=start_time,
@@ -177,8 +166,7 @@ class RangeReader:
             max_bytes=self._max_bytes,
             min_last_seq=self._proof,
         )
-        subject = self._reader.api.subject(f"DIRECT.GET.{self._reader.stream}")
-        self._core.send_request(page, subject, b"", encode_request(request), self._timeout)
+        page, done = self._reader.request_page(request, self._timeout, self._columns, self._last)
         self._pages.append((page, done))
         return page
 
@@ -215,12 +203,11 @@ class RangeReader:
         now = self._loop.time()
         if at != self._stuck_at:
             self._stuck_at, self._stuck_until = at, now + self._timeout
-            self._pause = 0.0
+            self._pauses.reset()
         if now >= self._stuck_until:
             raise lagging(self._reader.stream, self._proof)
-        await asyncio.sleep(self._pause)
         # The first time at once: another copy may answer.
-        self._pause = min(max(self._pause * 2, RETRY_PAUSE_FIRST), RETRY_PAUSE_MAX)
+        await asyncio.sleep(self._pauses.take())
 
     async def _walk_leader(
         self, first: int, start_time: Timestamp | None

@@ -31,7 +31,7 @@ from jetspark.errors import (
 )
 from jetspark.headers.headers import Headers
 from jetspark.schemas.choices import FORMATS, LEVELS, Compatibility, SchemaFormat
-from jetspark.schemas.compatibility import broken_promises
+from jetspark.schemas.compatibility import compatibility_problems
 from jetspark.schemas.formats import codec_of
 from jetspark.schemas.schema import SCHEMA_HEADER, Document, Schema, Version, header_of
 
@@ -313,7 +313,7 @@ def _changed(
         earlier = codec_of(old.format, one.text)
         if earlier.identity == codec.identity:
             return new, one.version, []
-        problems += broken_promises(new.compatibility, codec, earlier, one.version)
+        problems += compatibility_problems(new.compatibility, codec, earlier, one.version)
     version = Version(old.last + 1, text, dt.datetime.now(dt.UTC))
     new = msgspec.structs.replace(new, last=version.version, versions=(*old.versions, version))
     return new, version.version, problems

@@ -27,8 +27,8 @@ from jetspark.client.jetstream.backup import (
     CHUNK_BYTES,
     BackupProgress,
     StreamBackup,
-    put_back,
     read_meta,
+    restore_backup,
     take_backup,
 )
 from jetspark.client.jetstream.consumer.create import (
@@ -40,7 +40,7 @@ from jetspark.client.jetstream.consumer.create import (
 )
 from jetspark.client.jetstream.consumer.handle import Consumer
 from jetspark.client.jetstream.consumer.ordered_handle import OrderedConsumer
-from jetspark.client.jetstream.direct_get import StreamReader, make_request
+from jetspark.client.jetstream.direct_get import NO_END, StreamReader, make_request
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.last_many import LastMany, check_last_many
 from jetspark.client.jetstream.listing import consumer_name_pages, consumer_pages, models
@@ -48,7 +48,6 @@ from jetspark.client.jetstream.message_columns import COLUMNS, MessageColumns
 from jetspark.client.jetstream.scan import (
     BATCH_BYTES,
     BATCH_SIZE,
-    NO_END,
     Copies,
     RangeReader,
     check_columns,
@@ -140,7 +139,7 @@ class Stream:
             state = msgspec.structs.replace(info.state, subjects=subjects)
             info = msgspec.structs.replace(info, state=state)
         self._info = info
-        self._reader.allow_direct = info.config.allow_direct
+        self._reader.follow(info.config)
         return from_wire(StreamInfo, info)
 
     async def update(
@@ -153,7 +152,7 @@ class Stream:
         not support.
         """
         self._info = await update_stream(self._api, self._name, changes, timeout)
-        self._reader.allow_direct = self._info.config.allow_direct
+        self._reader.follow(self._info.config)
         return from_wire(StreamInfo, self._info)
 
     async def delete(self, *, timeout: Timeout | None = None) -> None:
@@ -399,7 +398,7 @@ class Stream:
         """
         backup = await asyncio.to_thread(read_meta, folder)
         config = msgspec.structs.replace(backup.config, name=self._name)
-        self._info = await put_back(self._api, folder, config, progress, timeout)
+        self._info = await restore_backup(self._api, folder, config, progress, timeout)
 
     # Consumers.
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from starlette.requests import Request
 
+from jetspark.dashboard.backlog import Backlog
 from jetspark.dashboard.deployment import Deployment
 from jetspark.dashboard.query import Query
-from jetspark.dashboard.survey import Survey
 from jetspark.dashboard.values import message_row
 from jetspark.errors import ConsumerNotFound, Error, MessageNotFound
 
@@ -14,9 +14,9 @@ from jetspark.errors import ConsumerNotFound, Error, MessageNotFound
 class Consumers:
     """Answers about consumers."""
 
-    def __init__(self, deployment: Deployment, survey: Survey) -> None:
+    def __init__(self, deployment: Deployment, backlog: Backlog) -> None:
         self._deployment = deployment
-        self._survey = survey
+        self._backlog = backlog
 
     async def listed(self, request: Request) -> dict[str, Any]:
         """A page of the consumers of a stream, in the order of the server."""
@@ -87,4 +87,4 @@ class Consumers:
     async def lags(self, request: Request) -> dict[str, Any]:
         """The consumers, mirrors and sources with the largest lags, of all streams."""
         del request
-        return await self._survey.read(0.7)
+        return await self._backlog.read(0.7)

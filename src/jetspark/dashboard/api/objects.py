@@ -12,7 +12,7 @@ from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import Stream
 from jetspark.dashboard.browse import read_backwards
 from jetspark.dashboard.deployment import TIMEOUT_S, Deployment
-from jetspark.dashboard.problems import BadInput
+from jetspark.dashboard.errors import BadInput
 from jetspark.dashboard.query import Query
 from jetspark.dashboard.values import SEQUENCE_MAX, iso, printable, read_json
 from jetspark.errors import Error

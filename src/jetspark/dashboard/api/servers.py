@@ -5,8 +5,8 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from jetspark.dashboard.deployment import Deployment
+from jetspark.dashboard.errors import BadInput
 from jetspark.dashboard.monitoring import Monitoring
-from jetspark.dashboard.problems import BadInput
 from jetspark.dashboard.query import Query
 
 _SORTS: Final = (

@@ -1,4 +1,4 @@
-"""What changes something: only with the option for it, a token, and a page's own secret.
+"""Requests that change something: they need the option for it, a token and a page's secret.
 
 A browser adds stored credentials to requests of any page, so they prove nothing about who asks.
 A change therefore needs the header `X-Jetspark-Secret`, which only a page of this origin can have
@@ -16,8 +16,8 @@ from starlette.requests import Request
 
 from jetspark.client.jetstream.kv.bucket import KeyValue
 from jetspark.dashboard.deployment import Deployment, checked_name
+from jetspark.dashboard.errors import BadInput, Forbidden
 from jetspark.dashboard.own_pages import read_body
-from jetspark.dashboard.problems import BadInput, Forbidden
 from jetspark.dashboard.values import SEQUENCE_MAX, whole
 from jetspark.headers.headers import Headers
 from jetspark.subjects.tokens import key_problem

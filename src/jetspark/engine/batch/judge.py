@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from jetspark.engine.batch.members import AtomicBatch
 from jetspark.engine.stream.checks import ALLOWED, Checks, Judgement
-from jetspark.engine.stream.counters import CounterBroken, format_integer, parse_integer
+from jetspark.engine.stream.counters import CounterBroken, parse_integer
 from jetspark.engine.stream.expectations import expected_sequence, staged_last, staged_last_of
 from jetspark.engine.stream.headers import PublishHeaders
 from jetspark.engine.stream.rare_headers import increment_problem, rollup_problem
@@ -136,7 +136,7 @@ class _BatchJudge:
                 return error_body(ErrCode.COUNTER_BROKEN)
         total += parse_integer(headers.incr)
         self._totals[subject] = total
-        judged.body = b'{"val":"%b"}\r\n' % format_integer(total)
+        judged.set_total(total)
         return self._checks.size_problem(subject, judged.block, judged.body)
 
     def _sequences(self, headers: PublishHeaders, subject: bytes) -> bytes:
@@ -168,7 +168,7 @@ class _BatchJudge:
             if problem:
                 return error_body(problem)
             if headers.schedule and not headers.rollup:
-                headers.rollup = b"sub"
+                headers.set_rollup(b"sub")
         return ALLOWED
 
     def _rollup(self, headers: PublishHeaders, subject: bytes) -> bytes:

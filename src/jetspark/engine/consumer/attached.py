@@ -55,7 +55,7 @@ class AttachedConsumers:
     def receive(self, delivery: Delivery) -> None:
         """Note that a consumer has a receiver."""
         if not delivery.receiving:
-            delivery.receiving = True
+            delivery.note_receiving(True)
             self.receiving.append(delivery)
         delivery.state.run_queue.add(delivery.state)
 
@@ -108,7 +108,7 @@ class AttachedConsumers:
             if delivery.has_receiver():
                 delivery.state.run_queue.add(delivery.state)
             else:
-                delivery.receiving = False
+                delivery.note_receiving(False)
                 idle = True
         if idle:
             self.receiving = [delivery for delivery in self.receiving if delivery.receiving]

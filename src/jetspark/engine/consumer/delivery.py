@@ -132,6 +132,14 @@ class Delivery:
         self.deadline: i64 = 0
         self.alarm: i64 = 0
 
+    def note_receiving(self, receiving: bool) -> None:
+        """Set whether the stream wakes it: it has a receiver, or had one recently."""
+        self.receiving = receiving
+
+    def queue_deadline(self, deadline: i64) -> None:
+        """Set the queued deadline; 0: none."""
+        self.deadline = deadline
+
     def configure(
         self,
         ack_wait: i64,

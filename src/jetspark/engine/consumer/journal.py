@@ -73,11 +73,8 @@ class Journal:
     def next_record(self, active_ns: int) -> tuple[bool, bytes]:
         """Return whether the next record is a complete state, and its body."""
         whole = self._whole_due or self._changes_size > max(CHANGES_MAX, self._whole_size)
-        record = self._head(active_ns)
-        self._rows(record, whole=whole)
         self._link += 1
-        record.link = self._link
-        body = _encode(record)
+        body = _encode(self._record(active_ns, whole=whole))
         if whole:
             self._whole_due = False
             self._whole_size = len(body)
@@ -90,10 +87,20 @@ class Journal:
         """Write a complete state next: the last record did not reach the disk."""
         self._whole_due = True
 
-    def _head(self, active_ns: int) -> Record:
+    def _record(self, active_ns: int, *, whole: bool) -> Record:
         state = self._state
-        cursor = state.cursor
-        return Record(
+        cursor, pending = state.cursor, state.pending
+        seqs: list[int] = []
+        consumer_seqs: list[int] = []
+        pending.list_rows(seqs, consumer_seqs, whole=whole)
+        record = Record(
+            link=self._link,
+            seqs=seqs,
+            consumer_seqs=consumer_seqs,
+            counts=pending.list_counts() if whole else pending.recounted,
+            acked=[] if whole else pending.list_acked(state.floor_seq),
+            spent=dict(state.spent),
+            listed=(cursor.packed or cursor.listed_left()) if whole else [],
             consumer_seq=int(state.consumer_seq),
             seq=int(state.seq),
             floor_consumer_seq=int(state.floor_consumer_seq),
@@ -106,6 +113,8 @@ class Journal:
             active_ns=self._date(active_ns),
             passed_to=int(state.passed_to),
         )
+        pending.saved()
+        return record
 
     def _date(self, time_ns: int) -> int:
         return self._wall.at(time_ns) if time_ns else 0
@@ -113,20 +122,6 @@ class Journal:
     def _engine_time(self, date_ns: int, now: int) -> int:
         """Return the engine time of a date; never in the future, even after a clock change."""
         return min(self._wall.engine_time(date_ns), now) if date_ns else 0
-
-    def _rows(self, record: Record, *, whole: bool) -> None:
-        state = self._state
-        pending = state.pending
-        pending.list_rows(record.seqs, record.consumer_seqs, whole=whole)
-        if whole:
-            record.counts = pending.list_counts()
-            cursor = state.cursor
-            record.listed = cursor.packed or cursor.listed_left()
-        else:
-            record.acked = pending.list_acked(state.floor_seq)
-            record.counts = pending.recounted
-        record.spent = dict(state.spent)
-        pending.saved()
 
     # Reading -----------------------------------------------------------------------------------
 

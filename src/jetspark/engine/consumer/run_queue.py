@@ -32,14 +32,14 @@ class RunQueue:
     def add(self, state: ConsumerState) -> None:
         """Queue a consumer that may have something to send."""
         if not state.listed:
-            state.listed = True
+            state.mark_listed(True)
             self.ready.append(state)
             self.wake()
 
     def requeue(self, state: ConsumerState) -> None:
         """Queue a consumer with more to send than its turn allowed; the loop has another turn."""
         if not state.listed:
-            state.listed = True
+            state.mark_listed(True)
             self.ready.append(state)
 
     def note(self, delivery: Delivery) -> None:
@@ -50,7 +50,7 @@ class RunQueue:
     def save(self, state: ConsumerState, now: i64) -> None:
         """Note that the state of a consumer changed."""
         if not state.unsaved and state.journalled:
-            state.unsaved = True
+            state.mark_unsaved(True)
             others = self.unsaved.get(state.stream)
             if others is None:
                 self.unsaved[state.stream] = [state]
@@ -66,7 +66,7 @@ class RunQueue:
         for state in self.unsaved.pop(stream, []):
             # Else it was saved already, for an answer.
             if state.unsaved:
-                state.unsaved = False
+                state.mark_unsaved(False)
                 taken.append(state)
         if not self.unsaved:
             self.save_at = 0
@@ -74,7 +74,7 @@ class RunQueue:
 
     def settled(self, state: ConsumerState) -> None:
         """Note that the journal of a consumer was written for an answer."""
-        state.unsaved = False
+        state.mark_unsaved(False)
 
     def begin_saving(self) -> list[ConsumerState]:
         """Start writing the journal; return of which consumers."""
@@ -93,7 +93,7 @@ class RunQueue:
 
     def begin_turn(self, state: ConsumerState) -> None:
         """Start the turn of a consumer: it may be queued again."""
-        state.listed = False
+        state.mark_listed(False)
 
     def take_noted(self) -> list[Delivery]:
         """Return those that may have an earlier deadline."""
@@ -111,7 +111,7 @@ class RunQueue:
         """Forget many deleted consumers."""
         streams: dict[object, None] = {}
         for state in states:
-            state.unsaved = False
+            state.mark_unsaved(False)
             streams[state.stream] = None
         for stream in streams:
             left = [state for state in self.unsaved.get(stream, []) if state.unsaved]

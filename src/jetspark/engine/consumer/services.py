@@ -1,4 +1,4 @@
-"""What the consumers of one engine share: ports, clock, ids, the run queue, advisories."""
+"""Services shared by the consumers of one engine: ports, clock, ids, run queue, advisories."""
 
 from __future__ import annotations
 

@@ -62,6 +62,14 @@ class ConsumerState:
         self.unsaved: bool = False
         self.journalled: bool = journalled
 
+    def mark_listed(self, listed: bool) -> None:
+        """Set whether the run queue has it in its list of consumers to deliver."""
+        self.listed = listed
+
+    def mark_unsaved(self, unsaved: bool) -> None:
+        """Set whether the run queue has it in its list of consumers to be journalled."""
+        self.unsaved = unsaved
+
     # Starting ----------------------------------------------------------------------------------
 
     def place(self, start: i64) -> None:

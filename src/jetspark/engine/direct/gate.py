@@ -25,6 +25,10 @@ class HeldRead:
     requester: object = None
     is_over: bool = False
 
+    def end(self) -> None:
+        """Note that it was answered, or is not waited for any more."""
+        self.is_over = True
+
 
 @dataclass(slots=True)
 class _Waiting:
@@ -47,10 +51,14 @@ class HeldReads:
     def __init__(
         self, most: int = HELD_READS_MAX, per_client: int = HELD_READS_PER_CLIENT
     ) -> None:
-        self.most = most
+        self.most: int = most
         self.per_client = per_client
         self.count: int = 0
         self._by_requester: dict[object, int] = {}
+
+    def limit(self, most: int) -> None:
+        """Change how many may be held in the whole server."""
+        self.most = most
 
     def take(self, requester: object) -> bool:
         """Count one more; False if that would be too many."""
@@ -154,7 +162,7 @@ class Gate:
         return left
 
     def _end(self, held: HeldRead) -> None:
-        held.is_over = True
+        held.end()
         self._held.give_back(held.requester)
 
     def next_deadline(self) -> int | None:

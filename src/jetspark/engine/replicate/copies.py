@@ -9,7 +9,7 @@ from jetspark.engine.consumer.run_queue import RunQueue
 from jetspark.engine.failures import Failures
 from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
 from jetspark.engine.outbox import Budget
-from jetspark.engine.replicate.copy import MORE, RETRY_NS, STALLED, Copy
+from jetspark.engine.replicate.copy import MORE, STALLED, Copy
 from jetspark.engine.replicate.mirror import Mirror
 from jetspark.engine.replicate.origin import LocalOrigin
 from jetspark.engine.replicate.remotes import RemoteCopies
@@ -47,7 +47,7 @@ class Copies:
 
     def added(self, stream: Stream) -> None:
         """Handle a new stream: it may copy others, and others may copy it."""
-        stream.followers = self._followers.setdefault(stream.config.name, [])
+        stream.set_followers(self._followers.setdefault(stream.config.name, []))
         for copy in stream.followers:
             copy.set_origin(self._origin(stream, copy))
         self.changed(stream)
@@ -73,14 +73,14 @@ class Copies:
             copies.append(copy)
         for copy in kept.values():
             self._end(copy)
-        stream.copies = copies
+        stream.set_copies(copies)
         self._list(copies)
 
     def dropped(self, stream: Stream) -> None:
         """Handle a deleted stream."""
         for copy in stream.copies:
             self._end(copy)
-        stream.copies = []
+        stream.set_copies([])
         for copy in stream.followers:
             copy.set_origin(None)
         self._list(stream.followers)
@@ -102,7 +102,7 @@ class Copies:
         return origin
 
     def _end(self, copy: Copy) -> None:
-        copy.over = True
+        copy.end()
         if copy in self._stalled:
             self._stalled.remove(copy)
         if copy.source.external is not None:
@@ -134,7 +134,7 @@ class Copies:
     def _list(self, copies: list[Copy]) -> None:
         for copy in copies:
             if not copy.listed:
-                copy.listed = True
+                copy.mark_listed(True)
                 self._ready.append(copy)
                 self._unannounced = True
         if self._unannounced:
@@ -153,7 +153,7 @@ class Copies:
             if not budget.left():
                 self._ready = turn[done:] + self._ready
                 break
-            copy.listed = False
+            copy.mark_listed(False)
             self._step(copy, budget, now)
         return bool(self._ready)
 
@@ -172,10 +172,10 @@ class Copies:
         if log.staged.position != position:
             self._mark_dirty(copy.stream)
         if result == MORE:
-            copy.listed = True
+            copy.mark_listed(True)
             self._ready.append(copy)
         elif result == STALLED:
-            copy.retry_at = now + RETRY_NS
+            copy.retry_later(now)
             if copy not in self._stalled:
                 self._stalled.append(copy)
 

@@ -60,15 +60,15 @@ class Copy:
         self.source = source
         self.origin: Origin | None = None
         self.position: int = NOT_FOUND
-        self.listed = False
-        self.retry_at = 0
-        self.over = False
+        self.listed: bool = False
+        self.retry_at: int = 0
+        self.over: bool = False
         self.error: bytes = b""
         # The disk failed to read: nothing is read before this time.
         self._read_again_at = 0
         self._stopped = False
         # Why its remote cannot be reached, as the body of an error.
-        self.unreachable = b""
+        self.unreachable: bytes = b""
         # The name of the origin in headers.
         self.label: bytes = source.name.encode()
         # The identity of the stream that is being read.
@@ -99,6 +99,22 @@ class Copy:
         """Return a name that no other copy has, here or elsewhere; it never changes."""
         known = b"%d %b" % (self.stream.log.identity.stream_id, encode(self.source))
         return f"{self.stream.config.name}_{short_id(xxh3_64_intdigest(known))}"
+
+    def mark_listed(self, listed: bool) -> None:
+        """Set whether it is in the list of copies that may continue."""
+        self.listed = listed
+
+    def retry_later(self, now: int) -> None:
+        """Set when it is tried again after it stalled."""
+        self.retry_at = now + RETRY_NS
+
+    def cannot_reach(self, error: bytes) -> None:
+        """Set why its remote cannot be reached, as the body of an error."""
+        self.unreachable = error
+
+    def end(self) -> None:
+        """Note that it is not wanted any more."""
+        self.over = True
 
     def set_origin(self, origin: Origin | None) -> None:
         """Set the origin, or None if the stream does not exist any more."""

@@ -27,7 +27,8 @@ class RemoteCopies:
         name = remote_name(source.external)
         upstream = self._upstreams.find(name)
         if upstream is None:
-            copy.unreachable = unknown_remote("this copy", source, self._upstreams.names()).body
+            unknown = unknown_remote("this copy", source, self._upstreams.names())
+            copy.cannot_reach(unknown.body)
             return
         takes = self._upstreams.takes(name)
         feed = upstream.open(source.name, copy.filters, copy.reader_name, woken, takes=takes)

@@ -108,7 +108,7 @@ class Request:
         if done is None:
             done = self.prepared.steps[what] = Steps(work())
             if not done.step():
-                raise Postponed(engine.operations.in_steps(self.name, done.step, _nothing))
+                raise Postponed(engine.operations.in_steps(self.name, done.step))
         try:
             result: _T = done.result()
         except Postponed:
@@ -214,7 +214,7 @@ class Request:
         """Wait while the order of a stream's subjects is built, if that takes several turns."""
         index = stream.log.index
         if index.needs_order() and not all(map(is_literal, patterns)):
-            raise Postponed(engine.operations.in_steps(self.name, index.order_step, _nothing))
+            raise Postponed(engine.operations.in_steps(self.name, index.order_step))
 
     def finish(self, kind: Response[Any], answer: Callable[[], bytes | None]) -> None:
         """Answer a request that could not be answered at once; ``answer`` may raise Refusal.
@@ -262,7 +262,3 @@ class Request:
         if stream is None:
             raise Refusal(ErrCode.STREAM_NOT_FOUND)
         return stream
-
-
-def _nothing(_error: OSError | None, _now: int, _outbox: Outbox) -> None:
-    """Do nothing: waiting requests continue."""

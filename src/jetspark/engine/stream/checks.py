@@ -78,14 +78,54 @@ class Judgement:
         self.count = None
         self.ttl = NO_TTL
 
+    def decide(self, error: bytes) -> None:
+        """Set why the message is refused; empty if it is not."""
+        self.error = error
+
+    def depends_on_state(self) -> None:
+        """Note that the refusal depends on state that may not be durable yet."""
+        self.on_state = True
+
+    def leave_to_batch(self) -> None:
+        """Note that the headers name a batch, which decides about the message."""
+        self.batched = True
+
+    def repeats(self, seq: i64) -> None:
+        """Note the sequence of a message with the same id; 0: none."""
+        self.duplicate_of = seq
+
+    def set_ttl(self, ttl: i64, least: i64) -> None:
+        """Set the TTL; at least ``least`` if that is positive and the message ends at all."""
+        if 0 < ttl < least:
+            ttl = least
+            block = remove_header(self.block, TTL)
+            self.block = append_lines(block, b"%b: %d\r\n" % (TTL, int(least)))
+        self.ttl = ttl
+
+    def set_total(self, number: int) -> None:
+        """Replace the body by the new value of a counter."""
+        self.body = b'{"val":"%b"}\r\n' % format_integer(number)
+
+    def set_count(self, count: Value) -> None:
+        """Turn the message into the new value of a counter."""
+        self.count = count
+        self.set_total(count.number)
+        if count.sources:
+            block = remove_header(self.block, COUNTER_SOURCES)
+            self.block = append_lines(block, b"%b: %b\r\n" % (COUNTER_SOURCES, count.sources))
+
+    def copy_count(self, count: Value | None) -> None:
+        """Set the value of a counter that is copied as it is."""
+        self.count = count
+
     def forget_id(self) -> None:
         """Ignore the id of the message, which has no meaning to the stream that stores it."""
-        self.headers.msg_id = b""
+        self.headers.forget_id()
 
     def replace_subject(self) -> None:
         """Turn the message into a rollup: a schedule replaces the previous one on its subject."""
         if len(self.headers.schedule) > 0 and len(self.headers.rollup) == 0:
-            self.headers.rollup = b"sub"
+            self.headers.set_rollup(b"sub")
             self.block = append_lines(self.block, ROLLUP + b": sub\r\n")
 
 
@@ -128,9 +168,9 @@ class Checks:
         judged = self.judged
         judged.begin(block, body)
         try:
-            judged.error = self.problem(judged, subject, now, in_batch)
+            judged.decide(self.problem(judged, subject, now, in_batch))
         except ReadFailed as problem:
-            judged.error = error_body(ErrCode.STORE_FAILED, err=problem.public)
+            judged.decide(error_body(ErrCode.STORE_FAILED, err=problem.public))
         return judged
 
     def problem(self, judged: Judgement, subject: bytes, now: i64, in_batch: bool) -> bytes:
@@ -161,7 +201,7 @@ class Checks:
         """Check a message that a schedule sends; only limits can refuse it."""
         judged = self.read(block, body)
         # These headers are the scheduler's own here; it acts on them itself.
-        judged.headers.scheduling = False
+        judged.headers.forget_schedule()
         return self.judge_limits(judged, subject)
 
     def judge_copy(
@@ -170,14 +210,14 @@ class Checks:
         """Check a message of another stream; only limits can refuse it."""
         rules = self.rules
         judged = self.read(block, body)
-        judged.count = count
+        judged.copy_count(count)
         headers = judged.headers
         # These were meant for the origin, or are not allowed here.
-        headers.scheduling = False
+        headers.forget_schedule()
         if not rules.allow_rollup or headers.rollup.lower() not in (b"sub", b"all"):
-            headers.rollup = b""
+            headers.set_rollup(b"")
         if not rules.allow_ttl or parse_ttl(headers.ttl) == INVALID:
-            headers.ttl = b""
+            headers.forget_ttl()
         return self.judge_limits(judged, subject)
 
     def judge_member(self, subject: bytes, block: bytes, body: bytes) -> Judgement:
@@ -199,9 +239,10 @@ class Checks:
 
     def judge_limits(self, judged: Judgement, subject: bytes) -> Judgement:
         """Check only the limits that a message may exceed."""
-        judged.error = self.size_problem(subject, judged.block, judged.body)
-        if len(judged.error) == 0:
-            judged.error = self.last_problem(judged, subject)
+        error = self.size_problem(subject, judged.block, judged.body)
+        if len(error) == 0:
+            error = self.last_problem(judged, subject)
+        judged.decide(error)
         return judged
 
     def stored_without_id(self) -> None:
@@ -300,18 +341,14 @@ class Checks:
                 subject, len(judged.block), len(judged.body) - 2, len(headers.rollup) > 0
             )
             if len(problem) > 0:
-                judged.on_state = True
+                judged.depends_on_state()
                 return error_body(ErrCode.STORE_FAILED, err=problem)
         return ALLOWED
 
     def set_ttl(self, judged: Judgement, ttl: i64) -> None:
         """Set the TTL: a message lives at least as long as the marker that its end would leave."""
-        least = self.rules.marker_ttl // SECOND
-        if 0 < ttl < least and self.rules.max_per_subject != 1:
-            ttl = least
-            block = remove_header(judged.block, TTL)
-            judged.block = append_lines(block, b"%b: %d\r\n" % (TTL, int(least)))
-        judged.ttl = ttl
+        single = self.rules.max_per_subject == 1
+        judged.set_ttl(ttl, 0 if single else self.rules.marker_ttl // SECOND)
 
     def add_up(self, judged: Judgement, subject: bytes) -> bytes:
         """Count: the message becomes the new value of its subject."""
@@ -321,12 +358,8 @@ class Checks:
             before = self.counters.current(subject)
         except CounterBroken:
             return error_body(ErrCode.COUNTER_BROKEN)
-        count = Value(0, before.number + parse_integer(judged.headers.incr), before.sources)
-        judged.count = count
-        judged.body = b'{"val":"%b"}\r\n' % format_integer(count.number)
-        if before.sources:
-            block = remove_header(judged.block, COUNTER_SOURCES)
-            judged.block = append_lines(block, b"%b: %b\r\n" % (COUNTER_SOURCES, before.sources))
+        total = before.number + parse_integer(judged.headers.incr)
+        judged.set_count(Value(0, total, before.sources))
         return ALLOWED
 
     def header_problem(self, judged: Judgement, subject: bytes, now: i64, in_batch: bool) -> bytes:
@@ -338,7 +371,7 @@ class Checks:
             and not in_batch
             and (len(headers.batch_id) > 0 or len(headers.fast_batch_id) > 0)
         ):
-            judged.batched = True
+            judged.leave_to_batch()
             return ALLOWED
         if len(headers.incr) > 0:
             error = increment_problem(headers, rules, len(judged.body) - 2)
@@ -361,13 +394,13 @@ class Checks:
         if len(headers.stream_source) > 0:
             return error_body(ErrCode.SOURCE_HEADER_NOT_ALLOWED)
         if len(headers.msg_id) > 0:
-            judged.duplicate_of = self.find_duplicate(headers.msg_id, now)
+            judged.repeats(self.find_duplicate(headers.msg_id, now))
             if judged.duplicate_of > 0:
                 return ALLOWED
         if len(headers.expected_last_id) > 0 and self.id_unread > 0:
             self.know_last_id()
         if len(headers.expected_last_id) > 0 and headers.expected_last_id != self.last_id:
-            judged.on_state = True
+            judged.depends_on_state()
             last = self.last_id.decode(errors="replace")
             return error_body(ErrCode.WRONG_LAST_MSG_ID, id=last)
         if len(headers.rollup) > 0:
@@ -383,14 +416,14 @@ class Checks:
                 subject = headers.expected_subject
             actual = staged_last_of(self.log, subject)
             if expected_sequence(headers.expected_subject_seq) != actual:
-                judged.on_state = True
+                judged.depends_on_state()
                 return error_body(ErrCode.WRONG_LAST_SEQUENCE, seq=int(actual))
         elif len(headers.expected_subject) > 0:
             return error_body(ErrCode.LAST_SUBJECT_SEQUENCE_MISSING)
         if len(headers.expected_last_seq) > 0:
             actual = staged_last(self.log)
             if expected_sequence(headers.expected_last_seq) != actual:
-                judged.on_state = True
+                judged.depends_on_state()
                 return error_body(ErrCode.WRONG_LAST_SEQUENCE, seq=int(actual))
         return ALLOWED
 

@@ -72,6 +72,22 @@ class PublishHeaders:
         self.time_zone: bytes = b""
         self.has_time_zone: bool = False
 
+    def forget_id(self) -> None:
+        """Ignore the id of the message."""
+        self.msg_id = b""
+
+    def forget_schedule(self) -> None:
+        """Ignore the headers of schedules."""
+        self.scheduling = False
+
+    def forget_ttl(self) -> None:
+        """Ignore the TTL."""
+        self.ttl = b""
+
+    def set_rollup(self, rollup: bytes) -> None:
+        """Replace the rollup: ``sub``, ``all``, or none if empty."""
+        self.rollup = rollup
+
     def read(self, block: bytes) -> bool:
         """Parse a block; False if no header in it concerns the server."""
         self.clear()

@@ -17,10 +17,10 @@ from jetspark.engine.stream.checks import Checks
 from jetspark.engine.stream.expiry import Expiry
 from jetspark.engine.stream.ingest import Ingest
 from jetspark.engine.stream.lifetimes import Lifetimes
+from jetspark.engine.stream.maintenance import Maintenance
 from jetspark.engine.stream.quota import Quota
 from jetspark.engine.stream.replies import GroupReplies, Replies
 from jetspark.engine.stream.rules import Rules
-from jetspark.engine.stream.tending import Tending
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.frame import Frame
@@ -40,7 +40,7 @@ class Stream:
 
     ``checks`` validates messages, ``ingest`` stages them, ``batches`` has open batches,
     ``replies`` has the answers that wait for the disk, ``expiry`` removes expired messages,
-    ``tending`` maintains the log.
+    ``maintenance`` syncs and reopens the log.
     """
 
     def __init__(
@@ -82,10 +82,26 @@ class Stream:
         )
         self.expiry: Expiry = Expiry(self.ingest)
         self.batches: Batches = Batches(self.ingest, batch_limits, advise)
-        self.tending: Tending = Tending(log)
+        self.maintenance: Maintenance = Maintenance(log)
         if config.first_seq > 1 and log.staged.seq == 0:
             # It is in the configuration, so it needs no record.
             log.staged.begin_after(config.first_seq - 1)
+
+    def mark_dirty(self, dirty: bool) -> None:
+        """Set whether the engine has it in its list of streams with staged records."""
+        self.dirty = dirty
+
+    def queue_deadline(self, deadline: i64) -> None:
+        """Set the queued deadline; 0: none."""
+        self.deadline = deadline
+
+    def set_copies(self, copies: list[Any]) -> None:
+        """Set the copies that write to this stream."""
+        self.copies = copies
+
+    def set_followers(self, followers: list[Any]) -> None:
+        """Set the list of copies that read this stream; it may exist before the stream."""
+        self.followers = followers
 
     def drop(self) -> None:
         """Mark the stream as removed: what still refers to it finds nothing."""
@@ -239,7 +255,7 @@ class Stream:
     def next_deadline(self) -> i64:
         """Return when ``expire`` has something to do; 0 if nothing."""
         log = self.log
-        tend_at = self.tending.due
+        tend_at = self.maintenance.due
         if log.access.read_only or log.access.full:
             return tend_at
         deadline = self.expiry.next_deadline()

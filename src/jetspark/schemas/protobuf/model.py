@@ -1,4 +1,4 @@
-"""What a .proto file declares, resolved: messages, fields and enums."""
+"""The declarations of a .proto file, resolved: messages, fields and enums."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Union

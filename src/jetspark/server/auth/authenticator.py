@@ -30,8 +30,8 @@ from jetspark.protocol.handshake import ConnectOptions
 from jetspark.server.auth.passwords import check, decoy, same
 from jetspark.server.auth.users import Credentials, Directory, User
 from jetspark.server.auth.violations import AUTHORIZATION_VIOLATION
+from jetspark.server.config.blocks.users import is_bcrypt
 from jetspark.server.config.secret import Secret
-from jetspark.server.config.users import is_bcrypt
 
 STANDARD: Final = "STANDARD"
 WEBSOCKET: Final = "WEBSOCKET"

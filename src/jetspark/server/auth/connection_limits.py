@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Protocol
 
 from jetspark.server.auth.users import Directory, User
 from jetspark.server.close_reason import CloseReason
-from jetspark.server.config.jetspark import Limits
+from jetspark.server.config.blocks.jetspark import Limits
 
 # Clients know these texts of nats-server, which has none for an address or a user.
 TOO_MANY: Final = b"maximum connections exceeded"

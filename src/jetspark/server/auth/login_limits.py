@@ -13,7 +13,7 @@ names are treated like known ones, so that a limit does not reveal who exists.
 from typing import Final
 
 from jetspark.clock import Clock
-from jetspark.server.config.jetspark import Limits
+from jetspark.server.config.blocks.jetspark import Limits
 from jetspark.units import minutes
 
 PERIOD: Final = minutes(1)

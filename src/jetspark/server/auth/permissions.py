@@ -49,7 +49,7 @@ RESPONSES_EXPIRE_DEFAULT_NS: Final = 120_000_000_000  # its DEFAULT_ALLOW_RESPON
 _UNKNOWN: Final[i64] = -1
 
 
-class Verdicts:
+class PermissionCache:
     """A bounded cache of verdicts by subject: two generations, the older one is dropped."""
 
     def __init__(self, size: i64) -> None:
@@ -114,8 +114,8 @@ class Rules:
         self.responses_expire_ns: i64 = (
             responses_expire_ns if responses_expire_ns != 0 else RESPONSES_EXPIRE_DEFAULT_NS
         )
-        self._publish_verdicts: Verdicts = Verdicts(cache_size)
-        self._delivery_verdicts: Verdicts = Verdicts(cache_size)
+        self._publish_verdicts: PermissionCache = PermissionCache(cache_size)
+        self._delivery_verdicts: PermissionCache = PermissionCache(cache_size)
 
     def publishes(self, subject: bytes) -> bool:
         """Return whether the lists allow to publish on ``subject``, not counting answers."""

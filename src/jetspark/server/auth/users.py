@@ -14,14 +14,14 @@ import msgspec
 
 from jetspark.server.auth.passwords import hash_problem, need_bcrypt
 from jetspark.server.auth.permissions import Permissions, Rules
-from jetspark.server.config.accounts import GLOBAL_ACCOUNT, AccountJetStream, AccountLimits
+from jetspark.server.config.blocks.accounts import GLOBAL_ACCOUNT, AccountJetStream, AccountLimits
+from jetspark.server.config.blocks.permissions import Permissions as PermissionSettings
+from jetspark.server.config.blocks.users import Authorization, is_bcrypt
+from jetspark.server.config.blocks.users import User as UserSettings
 from jetspark.server.config.grants import grant_problems
-from jetspark.server.config.permissions import Permissions as PermissionSettings
-from jetspark.server.config.problem import ConfigProblem, ConfigRefused
+from jetspark.server.config.language.problem import ConfigProblem, ConfigRefused
 from jetspark.server.config.secret import Secret
 from jetspark.server.config.settings import SYSTEM_ACCOUNT, Settings
-from jetspark.server.config.users import Authorization, is_bcrypt
-from jetspark.server.config.users import User as UserSettings
 
 NO_AUTH_USER_UNKNOWN: Final = (
     'no_auth_user: "{}" not present as user or nkey in authorization block or account '

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from jetspark.protocol.limits import PAYLOAD_MAX
-from jetspark.server.config.accounts import GLOBAL_ACCOUNT, Account
-from jetspark.server.config.blocks import Report
+from jetspark.server.config.blocks.accounts import GLOBAL_ACCOUNT, Account
+from jetspark.server.config.blocks.block import Report
+from jetspark.server.config.blocks.jetstream import Durability
+from jetspark.server.config.blocks.sharing import Export, Import
+from jetspark.server.config.blocks.tls import Tls
+from jetspark.server.config.blocks.users import User, is_bcrypt
 from jetspark.server.config.grants import grant_problems
-from jetspark.server.config.jetstream import Durability
 from jetspark.server.config.settings import SYSTEM_ACCOUNT, Settings
-from jetspark.server.config.sharing import Export, Import
-from jetspark.server.config.tls import Tls
-from jetspark.server.config.users import User, is_bcrypt
 from jetspark.subjects.match import is_subset
 from jetspark.units import format_duration
 

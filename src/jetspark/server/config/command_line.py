@@ -7,23 +7,29 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from jetspark.server.config.blocks import Report, Setting
+from jetspark.server.config.blocks.block import Report, Setting
+from jetspark.server.config.blocks.jetstream import JetStream
+from jetspark.server.config.blocks.tls import Tls
+from jetspark.server.config.blocks.users import Authorization
 from jetspark.server.config.checks import CheckTls
-from jetspark.server.config.digest import config_digest
 from jetspark.server.config.flags import BadFlag, Given, parse_flags
-from jetspark.server.config.jetstream import JetStream
+from jetspark.server.config.language.digest import config_digest
+from jetspark.server.config.language.parser import Read, parse_word, read_file
+from jetspark.server.config.language.problem import (
+    NOWHERE,
+    ConfigProblem,
+    ConfigRefused,
+    Place,
+    refused,
+)
+from jetspark.server.config.language.tree import Node, Value
 from jetspark.server.config.loader import finish, open_tree, read_file_values
 from jetspark.server.config.not_yet import NOT_YET
-from jetspark.server.config.parser import Read, parse_word, read_file
-from jetspark.server.config.problem import NOWHERE, ConfigProblem, ConfigRefused, Place, refused
 from jetspark.server.config.secret import Secret
 from jetspark.server.config.settings import PORT_DEFAULT, Settings
-from jetspark.server.config.tls import Tls
 from jetspark.server.config.tls_files import tls_problem
 from jetspark.server.config.top import FIELDS, Values, read_top
-from jetspark.server.config.tree import Node, Value
 from jetspark.server.config.unsupported import UNSUPPORTED_FLAGS
-from jetspark.server.config.users import Authorization
 from jetspark.server.config.values import INT32_MAX
 from jetspark.units import parse_int64
 

@@ -8,9 +8,9 @@ which needs a grant of its own.
 
 from collections.abc import Iterator
 
-from jetspark.server.config.accounts import GLOBAL_ACCOUNT
-from jetspark.server.config.jetspark import Remote
-from jetspark.server.config.replica import LEADER_NAME
+from jetspark.server.config.blocks.accounts import GLOBAL_ACCOUNT
+from jetspark.server.config.blocks.jetspark import Remote
+from jetspark.server.config.blocks.replica import LEADER_NAME
 from jetspark.server.config.settings import Settings
 
 

@@ -6,18 +6,23 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from jetspark.server.config.blocks import Report
+from jetspark.server.config.blocks.block import Report
+from jetspark.server.config.blocks.jetstream import (
+    STORE_DIR_DEFAULT,
+    AtomicLimits,
+    Durability,
+    JetStream,
+)
+from jetspark.server.config.blocks.users import Authorization
 from jetspark.server.config.checks import CheckTls, check, remarks
-from jetspark.server.config.digest import config_digest
-from jetspark.server.config.jetstream import STORE_DIR_DEFAULT, AtomicLimits, Durability, JetStream
+from jetspark.server.config.language.digest import config_digest
+from jetspark.server.config.language.parser import Read, parse_file, parse_text, read_file
+from jetspark.server.config.language.problem import ConfigRefused, Place, refused
+from jetspark.server.config.language.tree import Node
 from jetspark.server.config.not_yet import NOT_YET
-from jetspark.server.config.parser import Read, parse_file, parse_text, read_file
-from jetspark.server.config.problem import ConfigRefused, Place, refused
 from jetspark.server.config.settings import DASHBOARD_PORT, HOST_DEFAULT, Settings
 from jetspark.server.config.tls_files import tls_problem
 from jetspark.server.config.top import Values, read_top
-from jetspark.server.config.tree import Node
-from jetspark.server.config.users import Authorization
 from jetspark.units import seconds
 
 AUTH_TIMEOUT_DEFAULT: Final = seconds(2)

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from jetspark.server.config.accounts import Account
+from jetspark.server.config.blocks.accounts import Account
+from jetspark.server.config.blocks.jetstream import JetStream
 from jetspark.server.config.checks import all_users
-from jetspark.server.config.jetstream import JetStream
 from jetspark.server.config.secret import Secret
 from jetspark.server.config.settings import ANY_FREE_PORT, Settings
 

@@ -11,14 +11,14 @@ from typing import Final
 import msgspec
 
 from jetspark.protocol.limits import CONTROL_LINE_MAX, PAYLOAD_MAX, PENDING_MAX
-from jetspark.server.config.accounts import Account
-from jetspark.server.config.jetspark import Jetspark
-from jetspark.server.config.jetstream import JetStream
-from jetspark.server.config.mappings import SubjectMapping
-from jetspark.server.config.problem import ConfigProblem
-from jetspark.server.config.tls import Tls
-from jetspark.server.config.users import Authorization
-from jetspark.server.config.websocket import Websocket
+from jetspark.server.config.blocks.accounts import Account
+from jetspark.server.config.blocks.jetspark import Jetspark
+from jetspark.server.config.blocks.jetstream import JetStream
+from jetspark.server.config.blocks.mappings import SubjectMapping
+from jetspark.server.config.blocks.tls import Tls
+from jetspark.server.config.blocks.users import Authorization
+from jetspark.server.config.blocks.websocket import Websocket
+from jetspark.server.config.language.problem import ConfigProblem
 from jetspark.units import ByteCount, Nanoseconds, minutes, seconds
 
 ANY_FREE_PORT: Final = -1

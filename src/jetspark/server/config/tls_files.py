@@ -2,7 +2,7 @@
 
 import ssl
 
-from jetspark.server.config.tls import Tls
+from jetspark.server.config.blocks.tls import Tls
 
 
 def tls_problem(tls: Tls) -> str | None:

@@ -5,16 +5,17 @@ from typing import Any, Final
 
 import msgspec
 
-from jetspark.server.config.accounts import NO_LIMIT, read_accounts
-from jetspark.server.config.blocks import Field, Report, Setting, read_block
-from jetspark.server.config.jetspark import read_jetspark
-from jetspark.server.config.jetstream import JetStream, read_jetstream
-from jetspark.server.config.mappings import read_mappings
-from jetspark.server.config.problem import NOWHERE
+from jetspark.server.config.blocks.accounts import NO_LIMIT, read_accounts
+from jetspark.server.config.blocks.block import Field, Report, Setting, read_block
+from jetspark.server.config.blocks.jetspark import read_jetspark
+from jetspark.server.config.blocks.jetstream import JetStream, read_jetstream
+from jetspark.server.config.blocks.mappings import read_mappings
+from jetspark.server.config.blocks.tls import read_tls
+from jetspark.server.config.blocks.users import read_authorization
+from jetspark.server.config.blocks.websocket import read_websocket
+from jetspark.server.config.language.problem import NOWHERE
+from jetspark.server.config.language.tree import Node
 from jetspark.server.config.settings import WriteTimeout
-from jetspark.server.config.tls import read_tls
-from jetspark.server.config.tree import Node
-from jetspark.server.config.users import read_authorization
 from jetspark.server.config.values import (
     INT32_MAX,
     INT64_MAX,
@@ -35,7 +36,6 @@ from jetspark.server.config.values import (
     strings,
     texts,
 )
-from jetspark.server.config.websocket import read_websocket
 from jetspark.units import Nanoseconds, format_duration, seconds
 
 SERVER_NAME_BLANKS: Final = re.compile(r"\s")

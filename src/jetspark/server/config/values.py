@@ -6,10 +6,10 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
-from jetspark.server.config.blocks import Reader, Setting
-from jetspark.server.config.problem import ConfigRefused
+from jetspark.server.config.blocks.block import Reader, Setting
+from jetspark.server.config.language.problem import ConfigRefused
+from jetspark.server.config.language.tree import Node
 from jetspark.server.config.secret import Secret
-from jetspark.server.config.tree import Node
 from jetspark.units import (
     ByteCount,
     Nanoseconds,

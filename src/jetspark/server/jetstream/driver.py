@@ -76,7 +76,7 @@ class EngineDriver:
         self._turn_due = False
         self._committing = False
         # How long a group may wait for more before it goes to the disk (decisions.md).
-        self.commit_delay_ns = commit_delay_ns
+        self._commit_delay_ns = commit_delay_ns
         self._delayed: asyncio.TimerHandle | None = None
         self._closing = False
         self._timer: asyncio.TimerHandle | None = None
@@ -251,12 +251,16 @@ class EngineDriver:
             return False
         return any(stream.log.staged.in_flight is None for stream in self.engine.dirty)
 
+    def delay_commits(self, delay_ns: int) -> None:
+        """Change how long open groups wait for more messages."""
+        self._commit_delay_ns = delay_ns
+
     def _waits(self) -> bool:
         """Return whether open groups wait for more messages."""
-        if self.commit_delay_ns <= 0 or self._closing:
+        if self._commit_delay_ns <= 0 or self._closing:
             return False
         if self._delayed is None:
-            self._delayed = self._loop.call_later(self.commit_delay_ns / 1e9, self._waited)
+            self._delayed = self._loop.call_later(self._commit_delay_ns / 1e9, self._waited)
         return True
 
     def _waited(self) -> None:

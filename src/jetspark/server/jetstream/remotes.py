@@ -7,11 +7,11 @@ import msgspec
 from jetspark.api.base import ApiStruct, shown
 from jetspark.clock import Clock
 from jetspark.engine.replicate.upstream import Upstream
+from jetspark.server.config.blocks.jetspark import Remote, remote_problem
+from jetspark.server.config.blocks.tls import Tls
 from jetspark.server.config.grants import granted_accounts, taking_accounts
-from jetspark.server.config.jetspark import Remote, remote_problem
 from jetspark.server.config.secret import Secret
 from jetspark.server.config.settings import Settings
-from jetspark.server.config.tls import Tls
 
 UpstreamFactory = Callable[[Remote, Clock], Upstream]
 

@@ -24,7 +24,7 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.engine.usage import NO_LIMIT, AccountUsage, ServerUsage
 from jetspark.errors.storage import ReadFailed, StorageFault, UnknownRecordKind, WrongStoreFormat
 from jetspark.server.accounts import Account
-from jetspark.server.config.accounts import AccountJetStream
+from jetspark.server.config.blocks.accounts import AccountJetStream
 from jetspark.server.config.settings import Settings
 from jetspark.server.jetstream.budgets import BudgetLog, DiskBudget, budget, memory_budget
 from jetspark.server.jetstream.driver import EngineDriver
@@ -331,7 +331,7 @@ class JetStreamRuntime:
             self._store.reserve,
             self._commit_delay,
         )
-        account.driver = driver
+        account.serve(driver)
         self._drivers[account.name] = driver
         return driver
 
@@ -360,7 +360,7 @@ class JetStreamRuntime:
         """
         self._settings = engine_settings(settings)
         self._batch_limits = batch_limits(settings)
-        self._held_reads.most = settings.jetspark.held_reads_max
+        self._held_reads.limit(settings.jetspark.held_reads_max)
         self._commit_delay = settings.jetspark.commit_delay
         for storage, size in (
             (Storage.MEMORY, settings.jetstream.max_mem),
@@ -374,7 +374,7 @@ class JetStreamRuntime:
     def change_driver(self, driver: EngineDriver, granted: Mapping[str, AccountJetStream]) -> None:
         """Apply the settings that have changed to an account."""
         driver.engine.change_settings(self._settings)
-        driver.commit_delay_ns = self._commit_delay
+        driver.delay_commits(self._commit_delay)
         limits = granted.get(driver.engine.account)
         if limits is not None:
             driver.engine.change_limits(account_limits(limits))

@@ -7,22 +7,13 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import parse_qsl
 
+from jetspark.server.quoting import quote
+
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _DIGITS: Final = frozenset("0123456789")
 _INT64_MAX: Final = 2**63 - 1
 _UINT64_MAX: Final = 2**64 - 1
-_SHORT_ESCAPES: Final = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-}
 
 
 class BadArgument(Exception):
@@ -70,23 +61,6 @@ class Arguments:
             return 0
         what = f"Error decoding uint64 for '{name}': strconv.ParseUint: parsing {quote(value)}: "
         return _number(value, value, 0, _UINT64_MAX, what)
-
-
-def quote(text: str) -> str:
-    """Return ``text`` as Go's ``%q`` writes it."""
-    parts = ['"']
-    for letter in text:
-        code = ord(letter)
-        if letter in _SHORT_ESCAPES:
-            parts.append(_SHORT_ESCAPES[letter])
-        elif letter == " " or letter.isprintable():
-            parts.append(letter)
-        elif code < 0x80:
-            parts.append(f"\\x{code:02x}")
-        else:
-            parts.append(f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
-    parts.append('"')
-    return "".join(parts)
 
 
 def _number(value: str, digits: str, low: int, high: int, what: str) -> int:

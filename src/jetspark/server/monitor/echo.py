@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from jetspark.server.config.accounts import GLOBAL_ACCOUNT, Account
-from jetspark.server.config.jetstream import JetStream
-from jetspark.server.config.mappings import SubjectMapping
+from jetspark.server.config.blocks.accounts import GLOBAL_ACCOUNT, Account
+from jetspark.server.config.blocks.jetstream import JetStream
+from jetspark.server.config.blocks.mappings import SubjectMapping
+from jetspark.server.config.blocks.sharing import Export, Import, ResponseType, Shared
+from jetspark.server.config.blocks.websocket import Websocket
 from jetspark.server.config.settings import Settings, WriteTimeout
-from jetspark.server.config.sharing import Export, Import, ResponseType, Shared
-from jetspark.server.config.websocket import Websocket
 from jetspark.server.monitor.account_details import AccountDetails, MappingDestination, Share
 from jetspark.server.monitor.settings_echo import (
     JetStreamEcho,

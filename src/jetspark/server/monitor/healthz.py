@@ -11,9 +11,10 @@ from typing import Final
 import msgspec
 
 from jetspark.api.base import ApiStruct
-from jetspark.server.monitor.arguments import Arguments, quote
+from jetspark.server.monitor.arguments import Arguments
 from jetspark.server.monitor.status import AccountStatus, JetStreamStatus, Readiness, ServerStatus
 from jetspark.server.pacing import paced
+from jetspark.server.quoting import quote
 from jetspark.store.log.timeline import AHEAD_MAX_NS
 from jetspark.units import format_duration
 
@@ -168,11 +169,11 @@ async def _examine_streams(
         return
     _report_lost(jetstream, options, findings)
     if not options.account:
-        findings.warnings += [
+        findings.warnings.extend(
             f"{entry} in the store's folder does not belong to a jetspark store: move it away"
             for entry in jetstream.foreign_entries()
-        ]
-        findings.warnings += [f"the journal: {note}" for note in jetstream.journal_notes()]
+        )
+        findings.warnings.extend(f"the journal: {note}" for note in jetstream.journal_notes())
     for gone in jetstream.lost_consumers():
         if options.account in {"", gone.account} and options.stream in {"", gone.stream}:
             error = HealthError(

@@ -7,7 +7,7 @@ are nanoseconds, except where nats-server itself writes seconds.
 import msgspec
 
 from jetspark.protocol.limits import CONTROL_LINE_MAX, PAYLOAD_MAX, PENDING_MAX
-from jetspark.server.config.jetspark import Limits
+from jetspark.server.config.blocks.jetspark import Limits
 from jetspark.units import Nanoseconds, minutes, seconds
 
 

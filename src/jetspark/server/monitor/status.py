@@ -22,7 +22,7 @@ from jetspark.engine.stream.config import API_LEVEL
 from jetspark.engine.stream.state import copies_info, durability, stream_state
 from jetspark.engine.stream.stream import Stream
 from jetspark.server.accounts import Account
-from jetspark.server.config.jetstream import JetStream as JetStreamSettings
+from jetspark.server.config.blocks.jetstream import JetStream as JetStreamSettings
 from jetspark.server.jetstream.remotes import RemoteState
 from jetspark.server.jetstream.runtime import JetStreamRuntime
 from jetspark.server.monitor import tls as tls_facts

@@ -21,7 +21,7 @@ CHUNK: Final = 48 * 1024
 
 
 class Reading(Protocol):
-    """What a connection does about its chunks."""
+    """The connection, as the reader of its chunks calls it."""
 
     def read_chunk(self, nbytes: int) -> None:
         """Process a read that is not plain or not small."""

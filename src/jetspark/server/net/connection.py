@@ -95,9 +95,7 @@ class Connection(asyncio.BufferedProtocol):
         # The transport calls these for every read, without a call in between.
         self.get_buffer: Callable[[int], memoryview] = self._reader.get_buffer  # type: ignore[assignment]
         self.buffer_updated: Callable[[int], None] = self._reader.buffer_updated  # type: ignore[assignment]
-        client.receiver.connection = self
-        client.receiver.out_max = server.settings.max_pending
-        client.session = self.session
+        client.attach(self, self.session, self.session.started_ns, server.settings.max_pending)
 
     # Lifecycle ---------------------------------------------------------------------------------
 

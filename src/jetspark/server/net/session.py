@@ -25,7 +25,7 @@ from jetspark.server.auth.violations import (
     subscription_violation,
 )
 from jetspark.server.close_reason import CloseReason
-from jetspark.server.config.accounts import NO_LIMIT
+from jetspark.server.config.blocks.accounts import NO_LIMIT
 from jetspark.server.net.listening import network_of, peer_ip
 from jetspark.server.net.tls import tls_peer
 from jetspark.server.routing.client import USER_INFO, ConnectedClient
@@ -59,7 +59,6 @@ class Session:
         self.options: ConnectOptions = ConnectOptions()
         self.connected: bool = False
         self.started_ns: int = now
-        client.last_read_ns = now
         self.pings_out: int = 0
         self.ping_sent_ns: int = 0
         self.rtt_ns: int = 0
@@ -292,12 +291,7 @@ class Session:
                 CloseReason.NO_RESPONDERS_NEEDS_HEADERS,
             )
             return
-        client.verbose = options.verbose
-        client.pedantic = options.pedantic
-        client.no_responders = options.no_responders
-        client.receiver.echo = options.echo
-        client.receiver.headers = headers
-        client.parser.headers = headers
+        client.negotiate(options, headers)
         if options.verbose:
             client.receiver.queue(OK)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jetspark.server.auth.authenticator import TlsPeer
-from jetspark.server.config.tls import CIPHER_SUITES, INSECURE_CIPHER_SUITES, Tls
+from jetspark.server.config.blocks.tls import CIPHER_SUITES, INSECURE_CIPHER_SUITES, Tls
 
 OPENSSL_NAMES: Final = CIPHER_SUITES | INSECURE_CIPHER_SUITES
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}

@@ -18,6 +18,7 @@ from jetspark.frame import Frame
 from jetspark.headers.names import SUBJECT
 from jetspark.headers.status import NO_RESPONDERS, status_block
 from jetspark.protocol.encoder import OK, PONG, encode_err, write_hmsg
+from jetspark.protocol.handshake import ConnectOptions
 from jetspark.protocol.parser import (
     AUTHORIZATION_VIOLATION,
     CONTROL_LINE_VIOLATION,
@@ -116,6 +117,20 @@ class ConnectedClient(ServerOps):
         self._frame: Frame = Frame()
         # Its subscriptions must be removed before it becomes another user.
         self._leaving: bool = False
+
+    def attach(self, connection: Any, session: Any, now: i64, out_max: i64) -> None:
+        """Connect it with the driver's objects for its connection."""
+        self.receiver.attach(connection, out_max)
+        self.session = session
+        self.last_read_ns = now
+
+    def negotiate(self, options: ConnectOptions, headers: bool) -> None:
+        """Apply the options of CONNECT; ``headers``: both sides have them."""
+        self.verbose = options.verbose
+        self.pedantic = options.pedantic
+        self.no_responders = options.no_responders
+        self.receiver.negotiate(options.echo, headers)
+        self.parser.headers = headers
 
     def cut_cycles(self) -> None:
         """Break reference cycles: the connection ended some time ago."""
@@ -387,8 +402,7 @@ class ConnectedClient(ServerOps):
             if subscription.delivered >= max_msgs:
                 self.drop(subscription)
             else:
-                subscription.max_msgs = max_msgs
-                subscription.on_done = self.drop
+                subscription.end_after(max_msgs, self.drop)
                 self.router.relay.on_limit(subscription)
         if self.verbose:
             self.receiver.queue(OK)
@@ -492,7 +506,7 @@ class ConnectedClient(ServerOps):
 
     def drop(self, subscription: Subscription) -> None:
         """Remove a subscription."""
-        subscription.closed = True
+        subscription.close()
         self.subscriptions.pop(subscription.sid, None)
         sublist = self.router.sublist
         looks = sublist.looks

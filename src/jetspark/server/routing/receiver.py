@@ -76,6 +76,16 @@ class Receiver:
         self.listed: bool = False
         self._pending: Pending = pending
 
+    def attach(self, connection: Any, out_max: i64) -> None:
+        """Set the driver's object for this connection, and how much output is kept for it."""
+        self.connection = connection
+        self.out_max = out_max
+
+    def negotiate(self, echo: bool, headers: bool) -> None:
+        """Apply the options of CONNECT."""
+        self.echo = echo
+        self.headers = headers
+
     def guard(self, permissions: Permissions | None) -> None:
         """Set the permissions of deliveries; None allows everything."""
         self.permissions = permissions
@@ -166,6 +176,21 @@ class Subscription:
         self.closed: bool = False
         # Called when the last requested message was delivered.
         self.on_done: Callable[[Subscription], None] | None = None
+
+    def end_after(self, max_msgs: i64, on_done: "Callable[[Subscription], None]") -> None:
+        """Call ``on_done`` once so many messages were delivered since SUB."""
+        self.max_msgs = max_msgs
+        self.on_done = on_done
+
+    def close(self) -> None:
+        """Note that it has ended."""
+        self.closed = True
+
+    def count(self) -> None:
+        """Count a delivery; end it if that was the last message requested."""
+        self.delivered += 1
+        if self.max_msgs > 0:
+            self.check_done()
 
     def check_done(self) -> None:
         """End it if the last requested message was delivered."""

@@ -87,7 +87,7 @@ class FanOut:
         while self._next < count:
             if turn.left <= 0:
                 return False
-            turn.left -= cost
+            turn.take(cost)
             subscription = subscribers[self._next]
             self._next += 1
             if router.give(
@@ -104,7 +104,7 @@ class FanOut:
         while self._next_group < count:
             if turn.left <= 0:
                 return False
-            turn.left -= cost
+            turn.take(cost)
             group = groups[self._next_group]
             self._next_group += 1
             if router.to_group(
@@ -217,7 +217,7 @@ class Router:
             self.sublist.share(subject, shared)
             return route_of(shared)
         made = Route(subject, match, target, self.generation, True)
-        match.route = made
+        match.keep_route(made)
         if made.wide:
             self.turn.spend(made.receivers)
         return made
@@ -249,8 +249,13 @@ class Router:
         if made.wide and found is None:
             # The lists of so many subscribers were made for this message.
             self.turn.spend(made.receivers)
-        match.route = made
+        match.keep_route(made)
         return made
+
+    def relay_to(self, relay: Relay) -> None:
+        """Pass on what clients send to another server from now on."""
+        self.relay = relay
+        self.relayed = True
 
     def count_walks(self, sublist: Sublist) -> None:
         """Count long searches as work: of patterns that lead nowhere there may be very many."""
@@ -276,7 +281,7 @@ class Router:
                 return kept.target
         target = self._resolve(subject)
         if target is not None:
-            match.route = Resolved(target, self.generation)
+            match.keep_route(Resolved(target, self.generation))
         return target
 
     def _without_subscribers(self, target: Target | None) -> Match:
@@ -289,11 +294,11 @@ class Router:
         match = Match([], [], [])
         made = Route(b"", match, target, self.generation, True)
         made.shared = True
-        match.route = made
+        match.keep_route(made)
         if target is None:
             self._nowhere = match
         else:
-            target.shared = match
+            target.share(match)
         return match
 
     # Messages ----------------------------------------------------------------------------------
@@ -608,9 +613,7 @@ class Router:
         receiver.traffic.out_bytes += size
         self.traffic.out_msgs += 1
         self.traffic.out_bytes += size
-        subscription.delivered += 1
-        if subscription.max_msgs > 0:
-            subscription.check_done()
+        subscription.count()
 
     # The server's own messages -----------------------------------------------------------------
 

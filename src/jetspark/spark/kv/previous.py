@@ -1,4 +1,4 @@
-"""What the keys of a change feed had before each change, as far as their history is kept."""
+"""The previous values of the keys in a change feed, as far as their history is kept."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple

@@ -6,7 +6,7 @@ project works with any server.
 
 from typing import TYPE_CHECKING, Final
 
-from jetspark.client.server_pool import DEFAULT_URL
+from jetspark.client.connection.server_pool import DEFAULT_URL
 from jetspark.spark.connection_settings import CONNECTION_OPTIONS
 from jetspark.spark.pipelines.project import SERVERS_SETTING
 

@@ -71,6 +71,35 @@ class _Running:
     given_up: str = ""
     """Why it is not restarted any more; empty while it runs, or will be restarted."""
 
+    def started(self, query: "StreamingQuery") -> None:
+        """Note its query."""
+        self.query = query
+
+    def unseen(self, query: "StreamingQuery") -> Iterator[dict[str, Any]]:
+        """Return the reports of its query that were not passed on; rows in one are progress."""
+        for report in _reports(query, self.seen):
+            self.seen = str(report["timestamp"])
+            if report.get("numInputRows"):
+                self.failures = 0
+            yield report
+
+    def ended(self) -> None:
+        """Note that its query is no longer active."""
+        self.query = None
+
+    def failed(self, error: str, *, restarts: int, hopeless: bool) -> float | None:
+        """Note a failure; return after how many seconds it is restarted, None if it is not."""
+        self.failures += 1
+        if hopeless or self.failures > restarts:
+            how = f"after {self.failures} failures without progress in between"
+            if hopeless:
+                how = "before it read a row"
+            self.given_up = f"flow {self.plan.name!r} was stopped {how}: {error}"
+            return None
+        wait = min(RESTART_FIRST_S * 2.0 ** (self.failures - 1), RESTART_LONGEST_S)
+        self.restart_at = time.monotonic() + wait
+        return wait
+
 
 class ContinuousRun:
     """The flows of one project in one Spark session."""
@@ -191,7 +220,7 @@ class ContinuousRun:
                     self._spark.conf.unset(name)
                 else:
                     self._spark.conf.set(name, setting)
-        running.query = query
+        running.started(query)
         self._report(FlowStarted(flow=plan.name, target=target.name, query=str(query.id)))
 
     def _follow(self, running: _Running, *, stopping: bool = False) -> None:
@@ -200,14 +229,11 @@ class ContinuousRun:
             if not (stopping or running.given_up) and time.monotonic() >= running.restart_at:
                 self._restart(running)
             return
-        for report in _reports(query, running.seen):
-            running.seen = str(report["timestamp"])
-            if report.get("numInputRows"):
-                running.failures = 0
+        for report in running.unseen(query):
             self._report(progress_of(running.plan.name, report))
         if not query.isActive and not stopping:
             error = query.exception()
-            running.query = None
+            running.ended()
             text = one_line(error) if error is not None else "it was stopped"
             self._failed(running, text, hopeless=not running.seen and is_refusal(error))
 
@@ -220,16 +246,7 @@ class ContinuousRun:
 
     def _failed(self, running: _Running, error: str, *, hopeless: bool) -> None:
         """Restart it later, unless it was refused before it made progress."""
-        running.failures += 1
-        if hopeless or running.failures > self._options.restarts:
-            how = f"after {running.failures} failures without progress in between"
-            if hopeless:
-                how = "before it read a row"
-            running.given_up = f"flow {running.plan.name!r} was stopped {how}: {error}"
-            self._report(FlowFailed(flow=running.plan.name, error=error))
-            return
-        wait = min(RESTART_FIRST_S * 2 ** (running.failures - 1), RESTART_LONGEST_S)
-        running.restart_at = time.monotonic() + wait
+        wait = running.failed(error, restarts=self._options.restarts, hopeless=hopeless)
         self._report(FlowFailed(flow=running.plan.name, error=error, restart_seconds=wait))
 
 

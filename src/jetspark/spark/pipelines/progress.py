@@ -4,11 +4,12 @@ The lag is computed from the offsets of jetspark's sources: messages between the
 micro-batch and the end of the stream (``reportLatestOffset``). Other sources have no known lag.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+
+from jetspark.spark.progress.reports import lag
 
 
 class FlowProgress(msgspec.Struct, frozen=True, kw_only=True, tag="progress", tag_field="event"):
@@ -80,11 +81,8 @@ def progress_of(flow: str, report: Mapping[str, Any]) -> FlowProgress:
     duration = report.get("durationMs") or {}
     seconds = duration.get("triggerExecution", 0) / 1000
     rows = int(report.get("numInputRows") or 0)
-    lags = [lag_of(source) for source in report.get("sources") or ()]
-    known = [lag for lag in lags if lag is not None]
-    taken: dict[str, int] = {}
-    for source in report.get("sources") or ():
-        taken |= offsets_of(source.get("endOffset"))
+    sources = lag({"sources": report.get("sources") or ()})
+    known = [each.behind for each in sources if each.behind is not None]
     return FlowProgress(
         flow=flow,
         time=str(report.get("timestamp", "")),
@@ -93,27 +91,6 @@ def progress_of(flow: str, report: Mapping[str, Any]) -> FlowProgress:
         rows_per_second=rows / seconds if seconds else 0.0,
         batch_seconds=seconds,
         lag=sum(known) if known else None,
-        next=taken,
+        next={each.stream: each.next for each in sources},
         observed=report.get("observedMetrics") or {},
     )
-
-
-def lag_of(source: Mapping[str, Any]) -> int | None:
-    """Return the number of unread messages of a source; None if unknown."""
-    latest, taken = offsets_of(source.get("latestOffset")), offsets_of(source.get("endOffset"))
-    if not latest or not taken:
-        return None
-    return sum(max(0, end - taken.get(stream, end)) for stream, end in latest.items())
-
-
-def offsets_of(offset: object) -> dict[str, int]:
-    """Return stream -> next sequence for an offset of jetspark's sources; else empty."""
-    if isinstance(offset, str):
-        try:
-            offset = json.loads(offset)
-        except ValueError:
-            return {}
-    if not isinstance(offset, dict) or not isinstance(offset.get("streams"), dict):
-        return {}
-    places = {name: place.get("next") for name, place in offset["streams"].items()}
-    return {name: place for name, place in places.items() if isinstance(place, int)}

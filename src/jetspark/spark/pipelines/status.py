@@ -14,8 +14,8 @@ import msgspec
 from jetspark import sync
 from jetspark.errors import BucketNotFound, StreamNotFound
 from jetspark.spark.pipelines.file_tables import newest_number
-from jetspark.spark.pipelines.progress import offsets_of
 from jetspark.spark.pipelines.project import Project
+from jetspark.spark.progress.reports import positions
 from jetspark.spark.stream.sink.ledger import read_entry
 from jetspark.spark.stream.view import StreamView, view_of
 
@@ -110,9 +110,9 @@ def _flow_state(project: Project, folder: Path, query: str) -> FlowStatus:
                 SourceStatus(
                     stream=stream,
                     next_seq=seq if committed is not None else None,
-                    created=str(offset["streams"][stream].get("created", "")),
+                    created=created,
                 )
-                for stream, seq in offsets_of(offset).items()
+                for stream, (seq, created) in positions(offset).items()
             ]
     return FlowStatus(
         flow=parts[-2],
@@ -157,7 +157,7 @@ def _throughput(folder: Path, committed: int) -> float | None:
 def _next_seqs(folder: Path, epoch: int) -> dict[str, int]:
     found: dict[str, int] = {}
     for offset in _offsets(folder / "offsets" / str(epoch)):
-        found |= offsets_of(offset)
+        found |= {stream: seq for stream, (seq, _created) in positions(offset).items()}
     return found
 
 

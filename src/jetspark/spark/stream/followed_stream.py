@@ -35,7 +35,7 @@ from jetspark.spark.stream.view import (
     first_match,
     view_of,
 )
-from jetspark.sync.retry import retry_delay
+from jetspark.sync.retry import Retries
 
 OUTAGE_PAUSE_MAX_S: Final = 2.0
 
@@ -105,25 +105,19 @@ class Patience:
 
     def call(self, attempt: Callable[[], _Result]) -> _Result:
         """Return the result of ``attempt``."""
-        deadline = time.monotonic() + OUTAGE_S
-        failures = 0
-        while True:
-            try:
-                result = attempt()
-            except ServerUnreachable as error:
-                failures += 1
-                # A new query fails at once: perhaps the address is wrong.
-                if not self._reached:
-                    raise
-                if time.monotonic() >= deadline:
-                    raise ServerUnreachable(
-                        f"{error}. The query waited {OUTAGE_S:.0f} seconds: restart it once "
-                        "a server answers, and it continues from its checkpoint"
-                    ) from None
-                time.sleep(min(retry_delay(failures), OUTAGE_PAUSE_MAX_S))
-            else:
-                self._reached = True
-                return result
+        if not self._reached:
+            # A new query fails at once: perhaps the address is wrong.
+            result = attempt()
+            self._reached = True
+            return result
+        try:
+            retries = Retries(0, outage_s=OUTAGE_S, pause_max_s=OUTAGE_PAUSE_MAX_S)
+            return retries.call(attempt, ServerUnreachable)
+        except ServerUnreachable as error:
+            raise ServerUnreachable(
+                f"{error}. The query waited {OUTAGE_S:.0f} seconds: restart it once a server "
+                "answers, and it continues from its checkpoint"
+            ) from None
 
 
 class Found(NamedTuple):

@@ -281,10 +281,9 @@ class StreamRows:
 
 def with_retries(connection: Connection, attempt: Callable[[sync.Client], _Result]) -> _Result:
     """Return the result of ``attempt``, retried after transient errors."""
-    retries = Retries(RETRIES_MAX, outage_s=OUTAGE_S)
-    while True:
-        try:
-            with CONNECTIONS.borrow(connection) as client:
-                return attempt(client)
-        except Error as error:
-            retries.pause(error)
+
+    def once() -> _Result:
+        with CONNECTIONS.borrow(connection) as client:
+            return attempt(client)
+
+    return Retries(RETRIES_MAX, outage_s=OUTAGE_S).call(once)

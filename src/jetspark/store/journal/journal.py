@@ -356,7 +356,7 @@ class Journal:
             if segment.released:
                 return True
             if not isinstance(error, FileNotFoundError):
-                segment.error = error
+                segment.failed(error)
             return False
         self.syncs += 1
         return True
@@ -373,7 +373,7 @@ class Journal:
             if segment.error is not None and not segment.released:
                 frame = self.last_frame
                 self._keep(segment.stream_id, self.groups_of(segment))
-                segment.kept_frame = frame
+                segment.kept(frame)
 
     def _discard(self, files: list[JournalFile]) -> None:
         """Remove files that are not needed, in the order of their frames.

@@ -98,6 +98,14 @@ class JournaledSegment:
             files.sync(handle)
         self.synced_frame = max(frame, self.synced_frame)
 
+    def failed(self, error: OSError) -> None:
+        """Note why it could not be synced."""
+        self.error = error
+
+    def kept(self, frame: int) -> None:
+        """Note that its groups up to a frame were copied to a file of their own."""
+        self.kept_frame = frame
+
     def holds(self, frame: int) -> bool:
         """Return whether it needs the journal file with frames up to this one."""
         return not self.released and max(self.synced_frame, self.kept_frame) < frame

@@ -1,4 +1,4 @@
-"""What the store reads of a stream's configuration; the rest is the engine's."""
+"""The part of a stream's configuration that the store reads; the rest is the engine's."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""What a log stores for the engine in addition to messages: consumers, fast batches, sources.
+"""The engine's state in a log, besides messages: consumers, fast batches, sources.
 
 Bodies of the records, in 64-bit words; the first word of each is the last sequence assigned when
 the record was staged, as in ``deletion.py``:

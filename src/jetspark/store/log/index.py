@@ -220,12 +220,10 @@ class StreamIndex:
         self.last_seq = seq
         self.last_time = time_ns
         if entry.count == 0:
-            entry.first = seq
             self.subject_count += 1
         else:
             self.chain(columns, entry.last, seq)
-        entry.count += 1
-        entry.last = seq
+        entry.add(seq)
 
     def chain(self, newest: Columns, seq: i64, following: i64) -> None:
         """Link a message to the next one of its subject."""

@@ -652,7 +652,7 @@ class Staged:
         """Set the last message of a subject that decisions see."""
         if self.batch is not None:
             self.batch.changed.append((entry, int(entry.staged_last)))
-        entry.staged_last = seq
+        entry.stage(seq)
 
     # Consumers and fast batches ----------------------------------------------------------------
 

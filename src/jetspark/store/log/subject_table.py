@@ -38,6 +38,17 @@ class SubjectEntry:
         self.last: i64 = 0
         self.staged_last: i64 = 0
 
+    def add(self, seq: i64) -> None:
+        """Count a message that became durable."""
+        if self.count == 0:
+            self.first = seq
+        self.count += 1
+        self.last = seq
+
+    def stage(self, seq: i64) -> None:
+        """Set the last message that decisions see."""
+        self.staged_last = seq
+
 
 class SubjectTable:
     """Entries by subject. ``entries`` has them by id; the index puts them there."""

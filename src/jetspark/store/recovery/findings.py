@@ -43,6 +43,28 @@ class BadRange:
         # How many of them, at most.
         self.messages: int = 0
 
+    def missing(self, first: i64, last: i64) -> None:
+        """Note that it may have had the messages of these sequences; none if they are empty."""
+        if first <= last:
+            self.first_seq = first
+            self.last_seq = last
+
+    def narrow(self, codec: Codec, data: bytes, at: i64, found: i64) -> None:
+        """Determine its message, if it is one record with a valid frame word.
+
+        A rewritten segment has few of its sequences: otherwise all missing ones would count as
+        lost. The frame word covers the low half of the sequence.
+        """
+        if self.first_seq == 0 or codec.framed_length(data, at) != found - at:
+            return
+        low = record_sequence(data, at) & 0xFFFFFFFF
+        seq = self.first_seq + ((low - self.first_seq) & 0xFFFFFFFF)
+        if low == 0 and record_kind(data, at) != MESSAGE:
+            self.first_seq = self.last_seq = 0
+        elif seq <= self.last_seq:
+            self.first_seq = self.last_seq = seq
+            self.messages = 1
+
 
 class Recovery:
     """The findings of opening one stream. Ranges are (offset in the whole log, length)."""
@@ -91,6 +113,19 @@ class Recovery:
         else:
             self.pending.append(bad)
 
+    def note_read(self, size: int, start: int, unread: list[tuple[int, int]]) -> None:
+        """Count bytes of a file that starts here in the log; ``unread``: what the disk lacks."""
+        self.bytes_read += size
+        self.unread.extend((start + at, length) for at, length in unread)
+
+    def note_records(self, count: int) -> None:
+        """Count valid records."""
+        self.records += count
+
+    def note_journaled(self, size: int) -> None:
+        """Count bytes that were written to the newest segment from the journal."""
+        self.journaled_bytes += size
+
     def is_unread(self, where: int, length: int) -> bool:
         """Return whether the disk failed to read part of a range."""
         return any(a < where + length and where < a + size for a, size in self.unread)
@@ -129,23 +164,6 @@ class Recovery:
 def is_mark(data: bytes, at: i64) -> bool:
     """Return whether the valid record at ``at`` was written by an earlier recovery."""
     return record_kind(data, at) == SKIP and record_length(data, at) == OVERHEAD + MARK_BODY
-
-
-def narrow(codec: Codec, data: bytes, at: i64, found: i64, bad: BadRange) -> None:
-    """Determine the message of a bad range, if it is one record with a valid frame word.
-
-    A rewritten segment has few of its sequences: otherwise all missing ones would count as lost.
-    The frame word covers the low half of the sequence.
-    """
-    if bad.first_seq == 0 or codec.framed_length(data, at) != found - at:
-        return
-    low = record_sequence(data, at) & 0xFFFFFFFF
-    seq = bad.first_seq + ((low - bad.first_seq) & 0xFFFFFFFF)
-    if low == 0 and record_kind(data, at) != MESSAGE:
-        bad.first_seq = bad.last_seq = 0
-    elif seq <= bad.last_seq:
-        bad.first_seq = bad.last_seq = seq
-        bad.messages = 1
 
 
 def acknowledged_until(codec: Codec, data: bytes, at: i64, sealed: bool) -> i64:

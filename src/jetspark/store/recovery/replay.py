@@ -66,7 +66,6 @@ from jetspark.store.recovery.findings import (
     Recovery,
     acknowledged_until,
     is_mark,
-    narrow,
 )
 
 __all__ = ["Recovery", "replay_segment"]
@@ -101,8 +100,8 @@ def replay_segment(
             if found < 0:
                 break
             bad = BadRange(start + at, found - at)
-            missing_before(log, data, found, bad)
-            narrow(log.codec, data, at, found, bad)
+            bad.missing(log.index.last_seq + 1, last_before(data, found))
+            bad.narrow(log.codec, data, at, found)
             # It may have contained a change of limits. Until a record states the limits nothing is
             # evicted: an excess is corrected later, a wrong eviction is a loss.
             log.suspend_limits()
@@ -122,7 +121,7 @@ def replay_segment(
         records += 1
         at += length
         good = at
-    recovery.records += int(records)
+    recovery.note_records(int(records))
     recovery.forget_from(start + good)
     if log.index.wants_recycling():
         log.index.recycle([])
@@ -242,15 +241,12 @@ def mark_inside(log: StreamLog, data: bytes, at: i64, end: i64) -> i64:
     return -1
 
 
-def missing_before(log: StreamLog, data: bytes, at: i64, bad: BadRange) -> None:
-    """Record the sequences between the last record and the valid one at ``at`` as missing."""
-    last: i64 = 0
+def last_before(data: bytes, at: i64) -> i64:
+    """Return the last sequence before the valid record at ``at``; 0 if the record has none."""
     if record_kind(data, at) == MESSAGE:
-        last = record_sequence(data, at) - 1
-    elif record_kind(data, at) == SKIP:
-        last = read_i64_le(data, at + FIXED + 8)
-    elif is_anchored(record_kind(data, at)):
-        last = read_i64_le(data, at + FIXED)
-    if last > log.index.last_seq:
-        bad.first_seq = log.index.last_seq + 1
-        bad.last_seq = last
+        return record_sequence(data, at) - 1
+    if record_kind(data, at) == SKIP:
+        return read_i64_le(data, at + FIXED + 8)
+    if is_anchored(record_kind(data, at)):
+        return read_i64_le(data, at + FIXED)
+    return 0

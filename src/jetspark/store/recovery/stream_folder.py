@@ -245,7 +245,7 @@ class StreamFolder:
         One in the middle is also detected by the sequences of its neighbours.
         """
         gone = [name for name in manifest.segments or () if name not in segments]
-        recovery.notes += [f"the segment {name} is missing" for name in gone]
+        recovery.notes.extend(f"the segment {name} is missing" for name in gone)
         before = [name for name in gone if segments and name < segments[0]]
         if before:
             # A version that does not record which files exist still removes them: what had been
@@ -423,8 +423,7 @@ class StreamFolder:
             if ready is not None:
                 return ready
         data, unread = read_pages(self._files, handle, 0, size)
-        recovery.unread += [(start + at, length) for at, length in unread]
-        recovery.bytes_read += size
+        recovery.note_read(size, start, unread)
         head = read_head(data)
         if newest:
             data = self._proven(log, data, head[1] if head else 0, recovery)
@@ -449,12 +448,13 @@ class StreamFolder:
         Older segments were synced before the newest one was started. Raises OSError.
         """
         head = head_of(self._files, handle)
-        recovery.journaled_bytes += self._groups.write_to(
+        written = self._groups.write_to(
             self._files,
             handle,
             parse_segment_name(name),
             head[0].generation if head is not None else 0,
         )
+        recovery.note_journaled(written)
 
     def _size_of(
         self, log: StreamLog, handle: int, name: str, recovery: Recovery, *, newest: bool
@@ -496,12 +496,11 @@ class StreamFolder:
             return None
         log.segments.records_begin(first_offset)
         self._apply_head(log, head[0])
-        recovery.records += replay_index_file(log, index_file[1])
+        recovery.note_records(replay_index_file(log, index_file[1]))
         log.upkeep.note_indexed(index_file[0].segment, covered)
         rest, unread = read_pages(self._files, handle, covered, max(size - covered, 0))
         start = int(log.index.segments[-1].start)
-        recovery.unread += [(start + at, length) for at, length in unread]
-        recovery.bytes_read += first_offset + len(index_file[1]) + len(rest)
+        recovery.note_read(first_offset + len(index_file[1]) + len(rest), start, unread)
         # The part that the index file covers is not read; the rest must keep its offsets.
         data = bytes(covered) + rest
         if newest:
@@ -687,9 +686,9 @@ class StreamFolder:
             if name.endswith(TEMPORARY) or orphaned:
                 with suppress(OSError):
                     self._files.remove(self._folder / name)
-        recovery.notes += [
+        recovery.notes.extend(
             f"{name} was missing or damaged; it was written again" for name in damaged
-        ]
+        )
         known = max(int(log.index.last_seq), manifest.sequence_floor if manifest else 0)
         with suppress(OSError):
             if not log.segments.has_manifests:

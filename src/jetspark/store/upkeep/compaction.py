@@ -218,10 +218,10 @@ class Compactor(Task):
             if self.state_filter.keeps(int(record_kind(data, came)), body):
                 copy_record(self.codec, data, came, total, self.pieces)
             came = int(source.copy(self.codec, data, came + total, self.pieces, self.written))
-        source.at += came
         self.note_moved(came)
+        end = int(started) + came
         # Quarantined ranges are skipped: they contain no message that exists.
-        source.at = self.damaged.get((source.name, int(source.at)), int(source.at))
+        source.copied_to(self.damaged.get((source.name, end), end))
         self.failed = source.at == started
         if source.at >= source.length:
             self.failed = len(source.moved) < len(source.offsets)

@@ -51,6 +51,10 @@ class Source:
                 self.seqs = append(self.seqs, columns.base + i)
             i += 1
 
+    def copied_to(self, at: i64) -> None:
+        """Note how far it was copied."""
+        self.at = at
+
     def copy(self, codec: Codec, data: bytes, at: i64, writer: BytesWriter, written: i64) -> i64:
         """Copy the messages that existed from the next bytes of the file, from ``at`` on.
 

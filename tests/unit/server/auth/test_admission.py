@@ -8,9 +8,9 @@ from jetspark.protocol.handshake import ConnectOptions
 from jetspark.server.auth.admission import Admission, Stage
 from jetspark.server.auth.authenticator import Accepted, Authenticator, NeedsHash, Refused
 from jetspark.server.auth.users import build_directory
+from jetspark.server.config.blocks.users import Authorization, User
 from jetspark.server.config.secret import Secret
 from jetspark.server.config.settings import Settings
-from jetspark.server.config.users import Authorization, User
 from jetspark.units import seconds
 
 SECOND = 1_000_000_000

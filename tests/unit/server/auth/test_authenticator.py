@@ -20,11 +20,11 @@ from jetspark.server.auth.authenticator import (
 )
 from jetspark.server.auth.passwords import hash_problem
 from jetspark.server.auth.users import build_directory
-from jetspark.server.config.accounts import Account
+from jetspark.server.config.blocks.accounts import Account
+from jetspark.server.config.blocks.users import Authorization, User
+from jetspark.server.config.blocks.websocket import Websocket
 from jetspark.server.config.secret import Secret
 from jetspark.server.config.settings import Settings
-from jetspark.server.config.users import Authorization, User
-from jetspark.server.config.websocket import Websocket
 
 Examiner = Callable[[Settings], Authenticator]
 

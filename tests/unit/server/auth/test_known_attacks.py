@@ -16,11 +16,11 @@ from jetspark.server.auth.admission import Admission, Stage
 from jetspark.server.auth.authenticator import Accepted, Authenticator, NeedsHash, Refused
 from jetspark.server.auth.permissions import Permissions, Rules, is_reserved_reply
 from jetspark.server.auth.users import build_directory
-from jetspark.server.config.problem import ConfigRefused
+from jetspark.server.config.blocks.tls import Tls
+from jetspark.server.config.blocks.users import Authorization, User
+from jetspark.server.config.language.problem import ConfigRefused
 from jetspark.server.config.secret import Secret
 from jetspark.server.config.settings import Settings
-from jetspark.server.config.tls import Tls
-from jetspark.server.config.users import Authorization, User
 from jetspark.units import seconds
 
 
@@ -104,8 +104,8 @@ class TestBeforeAuthenticationIsFinished:
         assert isinstance(admission.finish(matched=True), Accepted)
 
     def test_the_guest_has_the_permissions_of_the_guest(self) -> None:
-        from jetspark.server.config.permissions import Permissions as Block
-        from jetspark.server.config.permissions import SubjectPermission
+        from jetspark.server.config.blocks.permissions import Permissions as Block
+        from jetspark.server.config.blocks.permissions import SubjectPermission
 
         block = Block(publish=SubjectPermission(allow=("open",)))
         users = (User(user="guest", permissions=block),)

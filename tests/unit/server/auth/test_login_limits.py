@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jetspark.clock import SystemClock
 from jetspark.server.auth.login_limits import COUNTS_MAX, LoginLimits
-from jetspark.server.config.jetspark import Limits
+from jetspark.server.config.blocks.jetspark import Limits
 from jetspark.units import minutes, seconds
 
 

@@ -10,9 +10,9 @@ import pytest
 from jetspark.server.auth.permissions import (
     CACHE_SIZE,
     RESPONSES_EXPIRE_DEFAULT_NS,
+    PermissionCache,
     Permissions,
     Rules,
-    Verdicts,
     is_reserved_publish,
     is_reserved_queue,
     is_reserved_reply,
@@ -342,7 +342,7 @@ def test_connections_of_a_user_share_rules_and_not_requests() -> None:
 
 
 def test_verdicts_are_bounded_and_the_used_ones_stay() -> None:
-    verdicts = Verdicts(10)
+    verdicts = PermissionCache(10)
     verdicts.keep(b"hot", True)
     for number in range(1000):
         verdicts.keep(b"s.%d" % number, False)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from jetspark.server.auth.users import Account, build_directory, rules_of
-from jetspark.server.config.accounts import Account as AccountSettings
-from jetspark.server.config.accounts import AccountJetStream
-from jetspark.server.config.permissions import Permissions, Responses, SubjectPermission
-from jetspark.server.config.problem import ConfigRefused
+from jetspark.server.config.blocks.accounts import Account as AccountSettings
+from jetspark.server.config.blocks.accounts import AccountJetStream
+from jetspark.server.config.blocks.permissions import Permissions, Responses, SubjectPermission
+from jetspark.server.config.blocks.tls import Tls
+from jetspark.server.config.blocks.users import Authorization, User
+from jetspark.server.config.blocks.websocket import Websocket
+from jetspark.server.config.language.problem import ConfigRefused
 from jetspark.server.config.secret import Secret
 from jetspark.server.config.settings import Settings
-from jetspark.server.config.tls import Tls
-from jetspark.server.config.users import Authorization, User
-from jetspark.server.config.websocket import Websocket
 from jetspark.units import Nanoseconds
 
 ANN = User(user="ann", password=Secret("a"))

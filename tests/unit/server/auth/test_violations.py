@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from jetspark.server.auth.violations import (
     headers_violation,
     publish_violation,
-    quoted,
     reply_violation,
     subscription_violation,
 )
@@ -27,24 +24,3 @@ def test_texts_are_those_that_clients_match() -> None:
         b'Permissions Violation for Publish to "a", its headers need permission to publish to "b"'
     )
     assert headers_violation(b"a", b"b", True).endswith(b'its headers need permission to read "b"')
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (b'a"b', rb'"a\"b"'),
-        (rb"q\x", rb'"q\\x"'),
-        ("é\x01".encode(), '"é\\x01"'.encode()),
-        (b"\xff\xfe", rb'"\xff\xfe"'),
-        (b"a\x7f\x1f", rb'"a\x7f\x1f"'),
-        ("\u2028".encode(), rb'"\u2028"'),
-        ("😀'\a\b\f\v".encode(), '"😀\'\\a\\b\\f\\v"'.encode()),
-        ("\u00a0\u00ad\ufeff".encode(), rb'"\u00a0\u00ad\ufeff"'),
-        ("\ufffd".encode(), '"\ufffd"'.encode()),
-        ("\U000e0001".encode(), rb'"\U000e0001"'),
-        (b"\xed\xa0\x80", rb'"\xed\xa0\x80"'),
-        (b"\n\r\t", rb'"\n\r\t"'),
-    ],
-)
-def test_subjects_are_quoted_as_go_does(data: bytes, expected: bytes) -> None:
-    assert quoted(data) == expected

@@ -5,6 +5,8 @@ from typing import Any, Final
 
 import pytest
 
+from jetspark.server.config.blocks.jetstream import AtomicLimits, Durability
+from jetspark.server.config.blocks.tls import Tls
 from jetspark.server.config.command_line import (
     CheckedFile,
     Exit,
@@ -16,11 +18,9 @@ from jetspark.server.config.command_line import (
     from_command_line,
 )
 from jetspark.server.config.flags import FLAGS, FlagKind
-from jetspark.server.config.jetstream import AtomicLimits, Durability
 from jetspark.server.config.not_yet import NOT_YET
 from jetspark.server.config.secret import Secret
 from jetspark.server.config.settings import Settings
-from jetspark.server.config.tls import Tls
 from jetspark.server.config.unsupported import UNSUPPORTED_FLAGS
 from jetspark.units import minutes, seconds
 

@@ -10,7 +10,8 @@ from typing import Final
 import pytest
 
 from jetspark.server import config
-from jetspark.server.config import (
+from jetspark.server.config import top
+from jetspark.server.config.blocks import (
     accounts,
     jetspark,
     jetstream,
@@ -19,15 +20,14 @@ from jetspark.server.config import (
     replica,
     sharing,
     tls,
-    top,
     users,
     websocket,
 )
-from jetspark.server.config.blocks import Field
+from jetspark.server.config.blocks.block import Field
 from jetspark.server.config.command_line import Exit, ShowHelp, from_command_line
 from jetspark.server.config.flags import FLAGS, Flag
+from jetspark.server.config.language.problem import ConfigRefused
 from jetspark.server.config.loader import load_text
-from jetspark.server.config.problem import ConfigRefused
 from jetspark.server.config.settings import Settings
 
 DIGITS: Final = "9" * 5000

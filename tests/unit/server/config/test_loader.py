@@ -6,19 +6,19 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from jetspark.server.config.accounts import AccountJetStream, AccountLimits
-from jetspark.server.config.jetspark import Dashboard, FastLimits, Limits, Memory, Remote
-from jetspark.server.config.jetstream import AtomicLimits, Durability, JetStreamLimits
+from jetspark.server.config.blocks.accounts import AccountJetStream, AccountLimits
+from jetspark.server.config.blocks.jetspark import Dashboard, FastLimits, Limits, Memory, Remote
+from jetspark.server.config.blocks.jetstream import AtomicLimits, Durability, JetStreamLimits
+from jetspark.server.config.blocks.mappings import Destination, SubjectMapping
+from jetspark.server.config.blocks.tls import Certificate, Tls
+from jetspark.server.config.blocks.users import User, is_bcrypt
+from jetspark.server.config.language.problem import ConfigRefused
 from jetspark.server.config.loader import load_file, load_text
-from jetspark.server.config.mappings import Destination, SubjectMapping
 from jetspark.server.config.not_yet import NOT_YET
-from jetspark.server.config.problem import ConfigRefused
 from jetspark.server.config.secret import Secret
 from jetspark.server.config.settings import Settings, WriteTimeout
-from jetspark.server.config.tls import Certificate, Tls
 from jetspark.server.config.top import FIELDS
 from jetspark.server.config.unsupported import UNSUPPORTED
-from jetspark.server.config.users import User, is_bcrypt
 from jetspark.server.jetstream.runtime import batch_limits
 from jetspark.units import ByteCount, gib, kib, mib, milliseconds, minutes, seconds
 

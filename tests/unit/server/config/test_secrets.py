@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
+from jetspark.server.config.language.problem import ConfigRefused
 from jetspark.server.config.loader import load_text
-from jetspark.server.config.problem import ConfigRefused
 
 SECRET = "hunter2"
 BLOCKS = (

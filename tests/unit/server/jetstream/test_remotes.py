@@ -9,10 +9,10 @@ import pytest
 from jetspark import Server
 from jetspark.clock import Clock, SystemClock
 from jetspark.replica import connect_remote
-from jetspark.server.config.jetspark import Jetspark, Remote
+from jetspark.server.config.blocks.jetspark import Jetspark, Remote
+from jetspark.server.config.blocks.tls import Tls
 from jetspark.server.config.secret import Secret
 from jetspark.server.config.settings import Settings
-from jetspark.server.config.tls import Tls
 from jetspark.server.jetstream.remotes import Remotes, remotes_of
 from jetspark.server.server import Server as BareServer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jetspark.server.monitor.arguments import Arguments, BadArgument, quote
+from jetspark.server.monitor.arguments import Arguments, BadArgument
 
 
 @pytest.mark.parametrize("text", ["1", "t", "T", "TRUE", "true", "True"])
@@ -69,16 +69,3 @@ def test_an_unsigned_number_has_no_sign() -> None:
             Arguments(f"cid={text}").unsigned("cid")
     with pytest.raises(BadArgument, match="value out of range"):
         Arguments("cid=18446744073709551616").unsigned("cid")
-
-
-@pytest.mark.parametrize(
-    ("text", "quoted"),
-    [
-        ('a"b\\', r'"a\"b\\"'),
-        ("\x00\x1f\x7f", r'"\x00\x1f\x7f"'),
-        ("grün", '"grün"'),
-        ("\u200b\U000e0001", r'"\u200b\U000e0001"'),
-    ],
-)
-def test_texts_are_quoted_as_go_does(text: str, quoted: str) -> None:
-    assert quote(text) == quoted

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from jetspark.server.config.accounts import Account
-from jetspark.server.config.jetstream import Durability, JetStream, JetStreamLimits
-from jetspark.server.config.mappings import Destination, SubjectMapping
+from jetspark.server.config.blocks.accounts import Account
+from jetspark.server.config.blocks.jetstream import Durability, JetStream, JetStreamLimits
+from jetspark.server.config.blocks.mappings import Destination, SubjectMapping
+from jetspark.server.config.blocks.sharing import Export, Import, ResponseType, Shared
+from jetspark.server.config.blocks.tls import Tls
+from jetspark.server.config.blocks.users import Authorization
+from jetspark.server.config.blocks.websocket import Websocket
 from jetspark.server.config.settings import Settings
-from jetspark.server.config.sharing import Export, Import, ResponseType, Shared
-from jetspark.server.config.tls import Tls
-from jetspark.server.config.users import Authorization
-from jetspark.server.config.websocket import Websocket
 from jetspark.server.monitor.account_details import MappingDestination, Share
 from jetspark.server.monitor.echo import account_details, jetstream_echo, server_echo
 from jetspark.server.monitor.settings_echo import ServerEcho, WebsocketEcho

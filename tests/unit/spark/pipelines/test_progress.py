@@ -13,7 +13,6 @@ from jetspark.spark.pipelines.progress import (
     FlowProgress,
     FlowStarted,
     ViewRefreshed,
-    lag_of,
     progress_of,
 )
 from jetspark.spark.pipelines.project import PipelineRefused
@@ -47,18 +46,26 @@ def test_a_report_becomes_rows_per_second_and_lag() -> None:
     )
 
 
+def test_a_stream_that_was_created_again_counts_from_its_beginning() -> None:
+    again = {"v": 1, "streams": {"ORDERS": {"next": 41, "created": "2026-11-16T00:00:00Z"}}}
+    source = {"endOffset": offset(ORDERS=501), "latestOffset": again}
+
+    assert progress_of("orders", {**REPORT, "sources": [source]}).lag == 40
+
+
 def test_offsets_may_come_as_text() -> None:
     source = {"endOffset": json.dumps(offset(A=5)), "latestOffset": json.dumps(offset(A=9))}
 
-    assert lag_of(source) == 4
+    assert progress_of("orders", {**REPORT, "sources": [source]}).lag == 4
 
 
 def test_a_source_that_is_not_ours_has_no_lag() -> None:
     files = {"endOffset": {"logOffset": 3}, "latestOffset": None}
 
-    assert lag_of(files) is None
-    assert lag_of({"endOffset": "no json", "latestOffset": "-"}) is None
+    text = {"endOffset": "no json", "latestOffset": "-"}
+
     assert progress_of("alerts", {**REPORT, "sources": [files]}).lag is None
+    assert progress_of("alerts", {**REPORT, "sources": [text]}).lag is None
 
 
 def test_a_report_without_work_divides_by_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Checks of servers by what they say about themselves: one server, and the cluster's leader."""
+"""Checks of one server, and of the leader of a cluster, by their own reports."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ def meta(
     output: Output, *, expect: int, lag_critical: int, seen_critical: float, monitor: str,
     **given: Any,
 ) -> None:  # fmt: skip
-    """Check the servers that share the knowledge of all streams of a cluster."""
+    """Check the meta group: the servers that agree on the streams of a cluster."""
 
     def judge(result: Result, answers: list[Answer]) -> None:
         found = [
@@ -134,7 +134,7 @@ def _judge_remaining(
 
 
 def _enabled(value: object) -> bool:
-    """A flag, or the `jetstream` of a server: its configuration, which is empty without."""
+    """Whether a flag is set; of `jetstream`: whether its configuration has anything."""
     if isinstance(value, dict):
         return bool(value.get("config"))
     return bool(value)
@@ -151,7 +151,7 @@ def _time(text: object) -> datetime:
 
 
 def _digits(text: str) -> str:
-    """A time with at most six digits of a second, which is what Python's can have."""
+    """Cut the fraction of a second to six digits, the most that Python parses."""
     head, dot, rest = text.partition(".")
     if not dot:
         return text

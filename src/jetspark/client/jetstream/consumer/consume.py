@@ -15,8 +15,9 @@ from typing import Final, Self
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import AckPolicy
 from jetspark.client.arguments import function
-from jetspark.client.callback_pool import CallbackPool, OrderedBy, check_concurrency
-from jetspark.client.callback_tasks import call_back, is_calling
+from jetspark.client.callbacks.pool import CallbackPool, OrderedBy, check_concurrency
+from jetspark.client.callbacks.tasks import call_back, is_calling
+from jetspark.client.callbacks.thread import ThreadCallback
 from jetspark.client.core import ClientCore
 from jetspark.client.jetstream.consumer.endless import (
     CHUNK_MAX,
@@ -26,7 +27,6 @@ from jetspark.client.jetstream.consumer.endless import (
 )
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
 from jetspark.client.subscription import HELD_PER_WORKER
-from jetspark.client.thread_callback import ThreadCallback
 from jetspark.client.timeouts import Timeout
 from jetspark.errors import ConnectionClosed, Error, RequestTimeout, SubscribeRefused
 

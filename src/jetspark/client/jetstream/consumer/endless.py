@@ -25,6 +25,7 @@ from jetspark.client.jetstream.consumer.pull import (
 from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.client.jetstream.consumer.window import PullWindow
 from jetspark.client.message import Message
+from jetspark.client.pauses import Pauses
 from jetspark.client.subscription import PENDING_BYTES_MAX, SubscriptionCore, Taker
 from jetspark.client.timeouts import Timeout, call_seconds
 from jetspark.errors import (
@@ -50,6 +51,8 @@ class EndlessPull:
     """Messages of one pull consumer, in chunks, read with ``next_chunk``.
 
     With ``until_done`` messages count towards the prefetch until ``done`` is called with them.
+    With ``raise_alarm`` a missing heartbeat ends it: an ordered reader restarts instead of
+    repeating the request.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class EndlessPull:
         alarm: float,
         group: PullGroup | None = None,
         until_done: bool = False,
+        raise_alarm: bool = False,
     ) -> None:
         self._until_done = until_done
         self._api = api
@@ -84,7 +88,7 @@ class EndlessPull:
         self._numbers = itertools.count(1)
         # Statuses of earlier requests are ignored: those requests were abandoned.
         self._first_valid = 1
-        self._pause = 0.0
+        self._pauses = Pauses(RETRY_PAUSE_FIRST, RETRY_PAUSE_MAX)
         self._asked = 0.0  # when the last request was sent
         # Before the next request: pause, and check whether the consumer still exists.
         self._must_rest = False
@@ -93,14 +97,13 @@ class EndlessPull:
         self._failure: Error | None = None
         # Taken from the subscription and not yet handed out; statuses in their places.
         self._arrived: deque[Message] = deque()
-        self.raise_alarm = False  # an ordered reader restarts instead of repeating the request
+        self._raise_alarm = raise_alarm
         self._subscription: SubscriptionCore = self._core.add_subscription(
             f"{self._inbox}.*",
             pending_msgs=max(prefetch, 1) + STATUS_ROOM,
             pending_bytes=max(PENDING_BYTES_MAX, 2 * max_bytes),
+            awaits=self._awaits if api.is_routed else None,
         )
-        if api.is_routed:
-            self._subscription.awaits = self._awaits
         self._core.up_listeners.add(self._on_up)
 
     @property
@@ -145,7 +148,7 @@ class EndlessPull:
             if self._arrived:
                 taken = self._take(count)
                 if taken:
-                    self._pause = 0.0
+                    self._pauses.reset()
                     return taken
                 continue
             if self._must_rest and not self._stopped.is_set() and not self.buffered:
@@ -255,7 +258,7 @@ class EndlessPull:
             f"{self._target.label}: neither a message nor a heartbeat for {self._alarm:g} s; "
             "requesting again"
         )
-        if self.raise_alarm:
+        if self._raise_alarm:
             raise error
         self._core.report(error)
         self.renew()
@@ -333,8 +336,7 @@ class EndlessPull:
             except Error as error:
                 self._core.report(error)  # the server may be starting
             self._must_check = False
-        await self._core.or_closed(rest(self._stopped, self._pause))
-        self._pause = min(max(self._pause * 2, RETRY_PAUSE_FIRST), RETRY_PAUSE_MAX)
+        await self._core.or_closed(rest(self._stopped, self._pauses.take()))
         self._must_rest = False
 
 
@@ -391,7 +393,7 @@ class MessageIterator:
         self._closing: asyncio.Task[None] | None = None
         if isinstance(source, EndlessPull):
             # A draining client waits until everything that arrived was read.
-            source.subscription.taker = Taker(self._wait_taken)
+            source.subscription.taken_by(Taker(self._wait_taken))
 
     def __aiter__(self) -> Self:
         return self

@@ -167,10 +167,10 @@ class Fetch:
         self.is_open: bool = False
         self._is_asked = False  # the request was sent, and not refused
         self._subscription = self._core.add_subscription(
-            self._inbox, pending_msgs=batch + STATUS_ROOM
+            self._inbox,
+            pending_msgs=batch + STATUS_ROOM,
+            awaits=self._awaits if self._is_routed else None,
         )
-        if self._is_routed:
-            self._subscription.awaits = self._awaits
 
     @property
     def fitting(self) -> int:

@@ -25,6 +25,7 @@ from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.consumer.push import PushSource
 from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.client.jetstream.direct_get import StreamReader
+from jetspark.client.pauses import Pauses
 from jetspark.client.timeouts import Timeout
 from jetspark.errors import (
     AlreadyEnded,
@@ -62,6 +63,7 @@ class OrderedReader:
         prefetch: int,
         heartbeat: float = HEARTBEAT,
         alarm: float | timedelta | None = None,
+        begins_as_before: bool = False,
     ) -> None:
         self._api = api
         self._stream = stream
@@ -76,7 +78,7 @@ class OrderedReader:
         self._expected = 1
         self._last_seq = 0
         self._last_time = 0
-        self._pause = 0.0
+        self._pauses = Pauses(RETRY_PAUSE_FIRST, RETRY_PAUSE_MAX)
         self._stopped = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
         self.info: ConsumerInfo | None = None
@@ -84,13 +86,23 @@ class OrderedReader:
         # Whether a new consumer starts as the first one did (with last messages, for example);
         # messages that were handed out are then skipped. Otherwise it starts after the last
         # message.
-        self.begin_as_before: bool = False
-        # Called after a new consumer was created; its exception ends the reader, or is retried.
-        self.on_remade: Callable[[], Awaitable[None]] | None = None
+        self._begins_as_before = begins_as_before
+        self._check_remade: Callable[[], Awaitable[None]] | None = None
         self._unchecked = False
         # Whether the current consumer starts at the right place: a caller that is cancelled during
         # this check leaves it to the next one.
         self._is_placed = False
+
+    def continue_after_last(self) -> None:
+        """Let a new consumer start after the last message from now on: every message counts."""
+        self._begins_as_before = False
+
+    def check_remade(self, check: Callable[[], Awaitable[None]]) -> None:
+        """Call ``check`` after a new consumer was created.
+
+        Its exception ends the reader, or is retried.
+        """
+        self._check_remade = check
 
     @property
     def expected(self) -> int:
@@ -140,7 +152,7 @@ class OrderedReader:
             if self._stopped.is_set():
                 raise ConnectionClosed("the ordered consumer was stopped")
             await self._api.core.or_closed(
-                rest(self._stopped, max(self._pause, RETRY_PAUSE_FIRST))
+                rest(self._stopped, max(self._pauses.seconds, self._pauses.first))
             )
             patience = min(patience * 2, max(self._api.timeout, CREATE_PATIENCE))
 
@@ -182,7 +194,7 @@ class OrderedReader:
             opt_start_time=Timestamp(self._last_time + 1),
         )
         self._last_seq = 0
-        self.begin_as_before = False
+        self._begins_as_before = False
         return True
 
     async def _attempt(self, seconds: float) -> ConsumerInfo:
@@ -222,8 +234,8 @@ class OrderedReader:
                 expires=EXPIRES,
                 heartbeat=self._heartbeat,
                 alarm=self._alarm,
+                raise_alarm=True,
             )
-            source.raise_alarm = True
         self._source, self._expected, self._is_placed = source, 1, False
         self._unchecked = self.restarts > 0
         self._api.core.up_listeners.add(self._on_up)
@@ -253,8 +265,8 @@ class OrderedReader:
                 raise
             assert self._source is not None
             try:
-                if self._unchecked and self.on_remade is not None:
-                    await self.on_remade()
+                if self._unchecked and self._check_remade is not None:
+                    await self._check_remade()
                 self._unchecked = False
                 chunk = await self._source.next_chunk(count)
                 if self._broken is not None:
@@ -269,7 +281,7 @@ class OrderedReader:
             expected = self._expected
             kept = self._in_order(chunk)
             if kept:
-                self._pause = 0.0
+                self._pauses.reset()
                 return kept
             if self._expected == expected:
                 await self._restart(self._broken)
@@ -306,7 +318,7 @@ class OrderedReader:
             self._expected += 1
             self._last_seq = max(self._last_seq, stream_seq)
             self._last_time = time_ns
-        if not self.begin_as_before or not self.restarts:
+        if not self._begins_as_before or not self.restarts:
             return chunk
         return [message for message in chunk if numbers_of(message)[0] > seen]
 
@@ -316,13 +328,16 @@ class OrderedReader:
         if self._stopped.is_set():
             return
         self.restarts += 1
-        if self._pause and reason is not None and not isinstance(reason, ConnectionClosed):
+        if (
+            self._pauses.seconds
+            and reason is not None
+            and not isinstance(reason, ConnectionClosed)
+        ):
             # A single restart is not worth a report. A repeated one, without a message in between,
             # may have a cause that no restart removes.
             reason.add_note(f"the ordered consumer of stream {self._stream!r} restarts")
             self._api.core.report(reason)
-        await self._api.core.or_closed(rest(self._stopped, self._pause))
-        self._pause = min(max(self._pause * 2, RETRY_PAUSE_FIRST), RETRY_PAUSE_MAX)
+        await self._api.core.or_closed(rest(self._stopped, self._pauses.take()))
 
     async def _drop(self) -> None:
         source, self._source = self._source, None
@@ -348,7 +363,7 @@ class OrderedReader:
 
     def _configured(self, inbox: str) -> ConsumerConfig:
         config = self._config
-        if self._last_seq and not self.begin_as_before:
+        if self._last_seq and not self._begins_as_before:
             config = start_at(config, self._last_seq + 1)
         config = msgspec.structs.replace(
             config,

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Final, Self, overload
 
 from jetspark.client.arguments import text, texts, whole
-from jetspark.client.chunk_callback import check_callback
+from jetspark.client.callbacks.chunk import check_callback
 from jetspark.client.jetstream.kv.backend import (
     Backend,
     WatchPlan,

@@ -86,8 +86,6 @@ class Follow:
             # that starts after the end (of a bucket that was created again) would skip changes.
             await self._stream.wait_for_leader(reached, self._api.core.loop.time() + seconds)
         self._reader = self._ordered(self._config())
-        # Until all last values were received, a new consumer starts with last values again.
-        self._reader.begin_as_before = self._plan.start == "last" and not self._plan.resume_from
         info = await self._reader.start(timeout=seconds)
         if info.config.min_last_seq < held:
             # An answer that does not echo the sequence proves nothing.
@@ -214,10 +212,14 @@ class Follow:
 
     def _end_initial(self) -> None:
         self._initial_done = True
-        self._reader.begin_as_before = False  # from now on every change counts
+        self._reader.continue_after_last()
 
     def _ordered(self, config: ConsumerConfig) -> OrderedReader:
-        return OrderedReader(self._api, self._stream.stream, config, push=True, prefetch=1)
+        # Until all last values were received, a new consumer starts with last values again.
+        again = self._plan.start == "last" and not self._plan.resume_from
+        return OrderedReader(
+            self._api, self._stream.stream, config, push=True, prefetch=1, begins_as_before=again
+        )
 
     def _config(self) -> ConsumerConfig:
         plan, subjects = self._plan, self._subjects
@@ -255,7 +257,7 @@ class Follow:
     async def _remember_stream(self) -> None:
         with suppress(Error):  # the user may read it without permission for STREAM.INFO
             self._created = await self._stream_created()
-            self._reader.on_remade = self._check_stream
+            self._reader.check_remade(self._check_stream)
 
     async def _check_stream(self) -> None:
         """In a stream created again, sequences would be mistaken for known ones."""

@@ -256,7 +256,7 @@ class JetStreamBackend:
             self._info = await self._api.call(verb, None, STREAM_INFO, timeout=timeout)
         except StreamNotFound:
             raise BucketNotFound(self._bucket) from None
-        self._reader.allow_direct = self._info.config.allow_direct
+        self._reader.follow(self._info.config)
         return bucket_status(self._info)
 
     async def destroy(self, *, timeout: Timeout | None) -> None:

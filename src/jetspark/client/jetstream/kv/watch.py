@@ -9,13 +9,13 @@ from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
 
 from jetspark.client.arguments import whole
-from jetspark.client.chunk_callback import ChunkCallback, ItemCallback
+from jetspark.client.callbacks.chunk import ChunkCallback, ItemCallback
+from jetspark.client.callbacks.thread import Report
 from jetspark.client.jetstream.kv.backend import Backend, Stored, WatchPlan, WatchSource
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry, Operation
 from jetspark.client.pager import Pager
 from jetspark.client.reprs import closed_mark
-from jetspark.client.thread_callback import Report
 from jetspark.client.timeouts import Timeout
 from jetspark.errors import (
     AlreadyClaimed,

@@ -42,7 +42,7 @@ class ObjectSource:
     async def refresh(self, timeout: Timeout | None) -> StreamInfo:
         """Request the state of the store's stream; BucketNotFound if it does not exist."""
         self.info = await stream_info(self._api, self.bucket, timeout)
-        self.reader.allow_direct = self.info.config.allow_direct
+        self.reader.follow(self.info.config)
         return self.info
 
     async def other(self, bucket: str, timeout: Timeout | None) -> "ObjectSource":

@@ -13,7 +13,7 @@ import msgspec
 from jetspark.api.stream import STREAM_UPDATE
 from jetspark.api.stream import StreamInfo as WireStreamInfo
 from jetspark.client.arguments import function, instance, text, whole
-from jetspark.client.chunk_callback import check_callback
+from jetspark.client.callbacks.chunk import check_callback
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.file_source import FileSource
 from jetspark.client.jetstream.high_water import HighWater

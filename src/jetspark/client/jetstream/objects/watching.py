@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator
 
-from jetspark.client.chunk_callback import ItemCallback
+from jetspark.client.callbacks.chunk import ItemCallback
+from jetspark.client.callbacks.thread import Report
 from jetspark.client.jetstream.kv.backend import Stored
 from jetspark.client.jetstream.kv.follow import BucketFollow
 from jetspark.client.jetstream.kv.watch import WatchFeed
 from jetspark.client.jetstream.objects.info import ObjectInfo, decode_info
-from jetspark.client.thread_callback import Report
 from jetspark.errors import ConnectionClosed, ProtocolViolation, RequestTimeout
 
 ObjectCallback = ItemCallback[ObjectInfo]

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import repeat
 from types import TracebackType
 from typing import Final, Literal, Self
 
@@ -15,7 +16,6 @@ from jetspark.client.jetstream.publishing.fast_answers import (
     GapCallback,
     RefusalCallback,
 )
-from jetspark.client.jetstream.publishing.fast_columns import row_block, row_blocks
 from jetspark.client.jetstream.publishing.fast_dialect import (
     APPEND,
     EOB,
@@ -177,7 +177,7 @@ class FastPublisher:
             stop = min(at + room, rows)
             if room == 1:
                 # The first message, or the flow is in bytes.
-                block = row_block(headers, msg_ids, at)
+                block = _row_block(headers, msg_ids, at)
                 if self._post(self._core.literal(subjects[at]), block, data[at]):
                     at = stop
                     await self._started()
@@ -185,7 +185,7 @@ class FastPublisher:
                     await self._core.flush(timeout=self._timeout)
                 continue
             targets = list(map(self._core.literal, subjects[at:stop]))
-            blocks = row_blocks(headers, msg_ids, at, stop)
+            blocks = _row_blocks(headers, msg_ids, at, stop)
             frames = self._dialect.frames(
                 self.sent + 1, targets, blocks, data[at:stop], self._core.max_payload
             )
@@ -206,7 +206,7 @@ class FastPublisher:
         if not self.sent:
             raise InvalidState("nothing was sent, so there is nothing to commit")
         answers.check()
-        answers.closing = True
+        answers.close()
         try:
             async with self._turn:
                 for _ in range(COMMITS):
@@ -371,7 +371,7 @@ class FastPublisher:
                 raise error
             await asyncio.sleep(pause)
             pause = min(2 * pause, LEADER_PAUSE_MAX)
-            self._answers.leaderless = False
+            self._answers.try_leader()
             self._ask()
             await self._receive()
 
@@ -401,8 +401,26 @@ class FastPublisher:
         if kind is None and self.sent and not self._answers.closing:
             await self.commit()
         else:
-            self._answers.closing = True
+            self._answers.close()
             await self._leave()
 
     def __repr__(self) -> str:
         return f"FastPublisher(sent={self.sent}, acked={self.acked})"
+
+
+def _row_block(headers: Sequence[bytes] | None, msg_ids: Sequence[str] | None, row: int) -> bytes:
+    """The header block of a row."""
+    block = headers[row] if headers is not None else b""
+    if msg_ids is None or not msg_ids[row]:
+        return block
+    own = publish_headers(None, msg_ids[row], None, None)
+    return block[:-2] + own[10:] if block else own
+
+
+def _row_blocks(
+    headers: Sequence[bytes] | None, msg_ids: Sequence[str] | None, at: int, stop: int
+) -> Sequence[bytes]:
+    """The header blocks of rows."""
+    if msg_ids is not None:
+        return [_row_block(headers, msg_ids, row) for row in range(at, stop)]
+    return list(repeat(b"", stop - at)) if headers is None else headers[at:stop]

@@ -54,7 +54,7 @@ class FastAnswers:
         self.ack: PubAck | None = None
         self.failure: Error | None = None
         self.unknown: Error | None = None
-        self.closing = False
+        self.closing: bool = False
         self.leaderless: bool = False
         # Whether the server has reported where the batch ended.
         self.exact: bool = False
@@ -65,6 +65,14 @@ class FastAnswers:
     def quiet(self) -> bool:
         """Whether no answer requires handling before more is sent."""
         return not (self.failure or self.unknown or self.leaderless or self.closing)
+
+    def close(self) -> None:
+        """Note that nothing more is sent."""
+        self.closing = True
+
+    def try_leader(self) -> None:
+        """Note that the server is asked again whether the subject has responders."""
+        self.leaderless = False
 
     def take(self, message: Message, subject: str) -> None:
         """Process one answer; ``subject`` is that of the messages."""

@@ -84,7 +84,7 @@ class PushSubscription:
             if not attached.created and MADE_BY in config.metadata:
                 for seconds in JOIN_LOOKS:
                     api.core.loop.call_later(seconds, self._look_again)
-        self._subscription.taker = Taker(self._wait_taken, self._drained)
+        self._subscription.taken_by(Taker(self._wait_taken, self._drained))
 
     @property
     def stream(self) -> str:
@@ -168,7 +168,7 @@ class PushSubscription:
         if self._ended or self._api.core.is_closed:
             return
         self._ended = True
-        self._subscription.taker = None
+        self._subscription.taken_by(None)
         self._api.core.up_listeners.discard(self._on_up)
         try:
             if self._callback_run is not None:

@@ -50,26 +50,26 @@ class Sessions:
 
 
 class SignIn:
-    """Passes requests of a session or with the password to ``app``, all others to ``entrance``.
+    """Passes requests of a session or with the password to ``app``, all others to ``login``.
 
-    The entrance opens sessions with ``sessions`` and ``password``; it shows nothing else.
+    The login page opens sessions with ``sessions`` and ``password``; it shows nothing else.
     """
 
     # The guard of the monitoring port leaves its requests to it.
     asks_password: Final = True
 
     def __init__(
-        self, app: ASGIApp, entrance: ASGIApp, password: Password, sessions: Sessions
+        self, app: ASGIApp, login: ASGIApp, password: Password, sessions: Sessions
     ) -> None:
         self._app = app
-        self._entrance = entrance
+        self._login = login
         self._password = password
         self._sessions = sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
-            await self._entrance(scope, receive, send)
+            await self._login(scope, receive, send)
             return
         try:
             is_admitted = self._sessions.admits(scope) or self._password.admits(
@@ -80,7 +80,7 @@ class SignIn:
             waits = {"Retry-After": str(error.seconds), "Cache-Control": "no-store"}
             await JSONResponse(body, 429, headers=waits)(scope, receive, send)
             return
-        await (self._app if is_admitted else self._entrance)(scope, receive, send)
+        await (self._app if is_admitted else self._login)(scope, receive, send)
 
 
 def _name(scope: Scope) -> str:

@@ -85,12 +85,7 @@ def through_outages(attempt: Callable[[], _Result], again: int) -> _Result:
     Spark plans each epoch again: a server restart meanwhile must not end the query. A batch has
     no retries: its plan is its first contact with the server.
     """
-    retries = Retries(again, outage_s=outage_of(again))
-    while True:
-        try:
-            return attempt()
-        except ServerUnreachable as error:
-            retries.pause(error)
+    return Retries(again, outage_s=outage_of(again)).call(attempt, ServerUnreachable)
 
 
 def _plan(

@@ -124,13 +124,12 @@ class Sender:
 
     def with_retries(self, attempt: Callable[[sync.JetStream], _Result]) -> _Result:
         """Return the result of ``attempt``, retried after transient errors."""
-        retries = self.retries()
-        while True:
-            try:
-                with CONNECTIONS.borrow(self._options.connection) as client:
-                    return attempt(jetstream_of(client, self._options.connection))
-            except Error as error:
-                retries.pause(error)
+
+        def once() -> _Result:
+            with CONNECTIONS.borrow(self._options.connection) as client:
+                return attempt(jetstream_of(client, self._options.connection))
+
+        return self.retries().call(once)
 
     def _send_fast(self, messages: MessageColumns) -> int:
         left, retries = messages, self.retries()

@@ -1,0 +1,1 @@
+"""Running the callbacks of users: of subscriptions, of iterators, of the connection."""

@@ -1,0 +1,1 @@
+"""One connection at a time: which server, how to log in, what is read and written."""

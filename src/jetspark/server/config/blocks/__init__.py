@@ -1,0 +1,1 @@
+"""The blocks of a configuration, a module each: its keys, and the struct that they fill."""

@@ -1,0 +1,1 @@
+"""Progress of streaming queries: reports, lag, where they are sent and shown."""

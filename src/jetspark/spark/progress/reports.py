@@ -1,0 +1,148 @@
+"""Progress reports of a streaming query: rows, bytes, durations, and lag.
+
+Spark 4.3 gives Python sources no place in ``StreamingQueryProgress.metrics``, and shows them in a
+plan as ``(Python)``. It does report the offsets of each source, which contain sequences, and
+observed metrics (``observed``): everything here is derived from these two.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jetspark.spark.needs import needs_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+    from pyspark.sql.streaming.query import StreamingQuery
+
+Report = dict[str, Any]
+
+_log = logging.getLogger("jetspark.spark.progress")
+
+
+class SourceLag(NamedTuple):
+    """The lag of one source of a query."""
+
+    stream: str
+    """The name of the stream; for a bucket ``KV_<bucket>``."""
+    behind: int | None
+    """Sequences not read yet; None if Spark did not report the end of the stream."""
+    next: int
+    """The first sequence that the query has not read."""
+
+
+def lag(query: "StreamingQuery | Mapping[str, Any]") -> list[SourceLag]:
+    """Return the lag of each stream or bucket that a query reads.
+
+    ``query`` is a streaming query, or a progress of one (``query.lastProgress``, a listener's
+    ``event.progress``, or its JSON as a dict). The figures are from the time when Spark planned
+    the reported micro-batch, once that batch has been read; a query without a report yet has none.
+    Sequences are counted: with a subject filter, or if messages were deleted, fewer messages may
+    be left.
+    """
+    progress = query if isinstance(query, Mapping) else query.lastProgress
+    if not progress:
+        return []
+    found: list[SourceLag] = []
+    for source in progress["sources"]:
+        latest = positions(source.get("latestOffset"))
+        for stream, (following, created) in positions(source.get("endOffset")).items():
+            found.append(
+                SourceLag(stream, _lag_between(following, created, latest, stream), following)
+            )
+    return found
+
+
+def watch(
+    spark: "SparkSession", report: Callable[[Report], None] | None = None
+) -> "StreamingQueryListener":
+    """Call ``report`` for every progress of every streaming query of ``spark``.
+
+    It gets a dict for ``json.dumps``, see ``progress_report``; ``{"event": "terminated"}`` with
+    ``error`` at the end of a query. Without ``report`` the dicts are logged as JSON to the logger
+    ``jetspark.spark.progress``. Works with classic Spark and with Connect, where ``report`` runs
+    in the client. An error in ``report`` is logged and does not affect the query.
+    ``spark.streams.removeListener(...)`` with the returned listener ends it.
+    """
+    with needs_spark():
+        from jetspark.spark.progress.listener import ProgressListener
+
+    listener = ProgressListener(report or _log_report)
+    spark.streams.addListener(listener)
+    return listener
+
+
+def progress_report(progress: Mapping[str, Any]) -> Report:
+    """Convert a progress to plain values.
+
+    ``query`` (its name), ``id``, ``runId``, ``batch``, ``time``, ``rows``, ``rowsPerSecond``;
+    ``bytes`` as counted by ``observed``, else None; ``lag`` by stream; ``durationsMs`` by step;
+    ``observed`` with the metrics of every observation by name.
+    """
+    observed = {
+        name: {key: _plain(value) for key, value in _items(row)}
+        for name, row in (progress["observedMetrics"] or {}).items()
+    }
+    counted = [each["bytes"] for each in observed.values() if each.get("bytes") is not None]
+    return {
+        "event": "progress",
+        "query": progress["name"],
+        "id": str(progress["id"]),
+        "runId": str(progress["runId"]),
+        "batch": progress["batchId"],
+        "time": progress["timestamp"],
+        "rows": progress["numInputRows"],
+        "rowsPerSecond": progress["processedRowsPerSecond"],
+        "bytes": sum(counted) if counted else None,
+        "lag": {each.stream: each.behind for each in lag(progress)},
+        "durationsMs": dict(progress["durationMs"]),
+        "observed": observed,
+    }
+
+
+def _log_report(report: Report) -> None:
+    _log.info("%s", json.dumps(report))
+
+
+def positions(offset: Any) -> dict[str, tuple[int, str]]:
+    """Return the next sequence and the time of creation by stream, of an offset or its JSON.
+
+    Empty for sources of other formats.
+
+    Versions 1 and 2 of the offset have the same two fields.
+    """
+    if isinstance(offset, str):
+        try:
+            offset = json.loads(offset)
+        except ValueError:
+            return {}
+    if not isinstance(offset, Mapping):
+        return {}
+    streams = offset.get("streams")
+    if not isinstance(streams, Mapping):
+        return {}
+    return {
+        str(name): (place["next"], str(place["created"]))
+        for name, place in streams.items()
+        if isinstance(place, Mapping) and isinstance(place.get("next"), int) and "created" in place
+    }
+
+
+def _lag_between(
+    following: int, created: str, latest: Mapping[str, tuple[int, str]], stream: str
+) -> int | None:
+    if stream not in latest:
+        return None
+    end, made = latest[stream]
+    # A stream that was deleted and created again starts at 1: nothing of it has been read.
+    return max(end - following, 0) if made == created else end - 1
+
+
+def _items(row: Any) -> list[tuple[str, Any]]:
+    return list((row if isinstance(row, Mapping) else row.asDict()).items())
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -23,7 +23,7 @@ def headers_violation(subject: bytes, needed: bytes, reads: bool) -> bytes:
     return b"%b, its headers need permission to %b %b" % (
         publish_violation(subject),
         verb,
-        quoted(needed),
+        quote_bytes(needed),
     )
 
 

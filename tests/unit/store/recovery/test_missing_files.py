@@ -97,7 +97,7 @@ def test_a_newest_segment_that_was_cut_between_records_is_reported(
 
 @pytest.mark.parametrize("ended", [stop, kill])
 @pytest.mark.parametrize("with_message", [False, True])
-def test_deletes_that_were_cut_off_the_newest_segment_are_reported(
+def test_deletes_missing_at_the_end_of_the_newest_segment_are_reported(
     bench: Bench, ended: object, with_message: bool
 ) -> None:
     """No sequence is missing then; the deleted message exists again."""

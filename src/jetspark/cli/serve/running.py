@@ -29,8 +29,8 @@ SWITCH_INTERVAL_S: Final = 0.0005
 # A pass over the newest objects must be short: with 100,000 of them, most of them garbage, it took
 # 200 ms. Full passes are as rare as with that.
 GC_THRESHOLD: Final = (10_000, 20, 1000)
-# A pass over this many new objects takes about ten milliseconds.
-MANY_OBJECTS: Final = 50_000
+# A pass over this many new objects takes about four milliseconds.
+MANY_OBJECTS: Final = 20_000
 
 log: logging.Logger = logging.getLogger("jetspark.server")
 
@@ -145,6 +145,15 @@ def _on_signals(server: Server, stop: asyncio.Event, reload: Callable[[], None])
     trap(signal.SIGUSR2, lambda: server.run(server.enter_lame_duck_mode(stop)))
 
 
+def made_many() -> bool:
+    """Return whether a pass over the newest objects would take long.
+
+    From their count objects that were freed are subtracted, also older ones; a list of them takes
+    milliseconds if there are very many.
+    """
+    return gc.get_count()[0] > MANY_OBJECTS or len(gc.get_objects(generation=0)) > MANY_OBJECTS
+
+
 class Reloads:
     """Reads the configuration again at every SIGHUP, one after the other."""
 
@@ -166,7 +175,7 @@ class Reloads:
             except RuntimeError as error:  # a thread cannot be started
                 problems = [in_words(error)]
             finally:
-                if gc.get_count()[0] > MANY_OBJECTS:
+                if made_many():
                     # Thousands of accounts stay permanently, like those of the start: a pass over
                     # them would stop all clients for tens of milliseconds.
                     gc.freeze()

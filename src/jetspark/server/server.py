@@ -448,9 +448,9 @@ class Server:
     async def reload(self, settings: Settings) -> None:
         """Apply new settings while running: all of them or, with ConfigRefused, none.
 
-        Users that changed or were removed are disconnected, as nats-server does. Clients are
-        served meanwhile: settings are compared and checked in a thread, and applied to many
-        accounts and connections in steps.
+        Users that changed in any way, or were removed, are disconnected. Clients are served
+        meanwhile: settings are compared and checked in a thread, and applied to many accounts and
+        connections in steps.
         """
         from jetspark.server.prepared import prepare
 

@@ -317,6 +317,28 @@ def test_many_clients_that_send_much_at_the_same_time_share_a_turn(probe: TurnPr
         assert state["messages"] == 60 * count
 
 
+def test_many_clients_that_leave_at_the_same_time_share_a_turn(probe: TurnProbe) -> None:
+    """The subscriptions of all of them were removed in one turn."""
+    subscriptions = 600
+    with probe.client() as client, contextlib.ExitStack() as ends:
+        for n in range(300):
+            leaver = ends.enter_context(probe.client())
+            leaver.send(
+                b"".join(b"SUB s.%d.%d.* %d\r\n" % (n, k, k) for k in range(subscriptions))
+            )
+            leaver.settle()
+        passes = Passes(probe.loop)
+        ready = threading.Event()
+        probe.loop.call_soon_threadsafe(ready.wait, 60)
+        ends.close()
+        ready.set()
+        while probe.server.accounts["$G"].router.sublist.count > 0:
+            client.settle()
+        client.settle()  # the turn is over
+
+        assert passes.end() < 1.5 * LONGEST_MS
+
+
 def dead_ends(prefix: bytes, depth: int) -> list[bytes]:
     """Patterns that agree with ``prefix`` and ``depth`` tokens ``a``, and differ in the last."""
     return [

@@ -146,6 +146,21 @@ async def test_a_reload_changes_what_an_account_may_send_and_subscribe(tmp_path:
         assert b"Maximum Payload" in await raw.say(b"PUB b 6\r\n123456\r\n")
 
 
+async def test_a_reload_closes_who_has_more_subscriptions_than_the_account_allows(
+    tmp_path: Path,
+) -> None:
+    async with crowd(tmp_path) as clients:
+        most, _ = await clients.join(ANN + b"SUB a 1\r\nSUB b 2\r\nSUB c 3\r\n")
+        within, _ = await clients.join(ABE + b"SUB a 1\r\nSUB b 2\r\n")
+        other, _ = await clients.join(BOB + b"SUB a 1\r\nSUB b 2\r\nSUB c 3\r\n")
+
+        await clients.server.reload(settings(tmp_path, account="max_subscriptions: 2"))
+
+        assert await most.say(b"") == b"-ERR 'maximum subscriptions exceeded'\r\n"
+        assert await within.say(b"PUB a 0\r\n\r\n") == b"MSG a 1 0\r\n\r\n" + IN
+        assert await other.say(b"") == IN
+
+
 async def test_an_account_has_as_many_subscriptions_as_the_limit_says(tmp_path: Path) -> None:
     async with crowd(tmp_path, "limits { subscriptions_per_account: 3 }") as clients:
         first, _ = await clients.join(ANN + b"SUB a 1\r\nSUB b 2\r\n")

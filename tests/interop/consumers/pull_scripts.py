@@ -178,6 +178,40 @@ def acks(s: Session) -> None:
     s.fetch(1)
 
 
+# Sequences of messages that were never delivered, and what is not a number.
+IMPOSSIBLE = ("0", "9", "99", "9223372036854775807", "9223372036854775808",
+              "18446744073709551615", "x", "-1", "-0", "+1", "1.5e3", "1e3")  # fmt: skip
+# Each of them has an effect on a message that is pending, or none.
+WORDS = (b"", b"+ACK", b"-NAK", b"+WPI", b"+TERM", b"junk")
+
+
+def impossible_sequences(s: Session) -> None:
+    s.make()
+    s.consumer(**EXPLICIT)
+    s.put(*"abcdefgh")
+    got = s.fetch(8)
+    sid = s.listen("answers.STREAM.>")
+    for seq in IMPOSSIBLE:
+        for n, word in enumerate(WORDS):
+            answer = f"answers.{s.stream}.{n}.{seq.replace('.', '_')}".encode()
+            s.wire.publish(f"$JS.ACK.{s.stream}.c.1.{seq}.1.1.0", word, b"", answer)
+    s.ack(got[7], b"+WPI")
+    s.tell(s.wire.taken(sid))
+    s.info()
+
+
+def impossible_consumer_sequences(s: Session) -> None:
+    s.make()
+    s.consumer(**EXPLICIT)
+    s.put(*"abcdefghijklmn")
+    s.fetch(14)
+    for seq, consumer_seq in enumerate(IMPOSSIBLE, start=1):
+        if "." not in consumer_seq:
+            for word in (b"+WPI", (b"", b"+ACK", b"+TERM")[seq % 3]):
+                s.tell([s.wire.ask(f"$JS.ACK.{s.stream}.c.1.{seq}.{consumer_seq}.1.0", word)])
+            s.info()
+
+
 def ack_all(s: Session) -> None:
     s.make()
     s.consumer(ack_policy="all")
@@ -372,6 +406,8 @@ SCRIPTS = (
     deleted_while_waiting,
     deleted_with_the_stream,
     acks,
+    impossible_sequences,
+    impossible_consumer_sequences,
     ack_all,
     ack_none,
     naks_in_order,

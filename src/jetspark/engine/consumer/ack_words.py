@@ -36,6 +36,22 @@ class AckWords:
         self._services.mark_dirty(self._state.stream)
         self._services.run_queue.wake()
 
+    def on_undelivered(self, text: bytes, reply: bytes, now: int) -> None:
+        """Handle an acknowledgement of a message that was never delivered, as nats-server does.
+
+        It has no effect: one that would end the message is not answered, the others are.
+        """
+        if text.startswith(b"+NXT"):
+            self._services.pull_later(self._consumer, text[4:], reply, now)
+        elif reply and text not in (b"", b"+ACK", b"+OK") and not text.startswith(b"+TERM"):
+            self._answer(reply, now)
+
+    def _answer(self, reply: bytes, now: int) -> None:
+        """Answer an acknowledgement once its effect is on disk."""
+        self._state.stream.replies.hold_ack(reply)
+        self._services.run_queue.save(self._state, now)
+        self.flush_soon()
+
     def on_text(self, seq: int, consumer_seq: int, text: bytes, reply: bytes, now: int) -> None:
         """Handle an acknowledgement with a text."""
         state = self._state
@@ -57,10 +73,8 @@ class AckWords:
             self._consumer.acks.acknowledge(seq, consumer_seq, now, False)
             reason = text[5:].strip().decode(errors="replace")
             self.terminated(seq, consumer_seq, deliveries, reason)
-        if reply:
-            state.stream.replies.hold_ack(reply)
-            self._services.run_queue.save(state, now)
-            self.flush_soon()
+        if reply and (seq > 0 or text.startswith(b"+TERM")):
+            self._answer(reply, now)
         self._services.run_queue.note(delivery)
 
     def _nak(self, row: int, seq: int, consumer_seq: int, argument: bytes, now: int) -> None:

@@ -23,8 +23,9 @@ class Acks:
     def on_ack(self, seq: i64, consumer_seq: i64, body: bytes, reply: bytes, now: i64) -> None:
         """Handle an acknowledgement, by the sequences in its subject and its payload."""
         state = self.state
-        if seq <= 0 or seq > state.seq:
-            return  # never delivered: ignored, as in nats-server
+        if seq > state.seq:
+            state.owner.ack_words.on_undelivered(body, reply, int(now))
+            return
         if len(body) > 0 and body not in (b"+ACK", b"+OK"):
             words = state.owner.ack_words
             words.on_text(int(seq), int(consumer_seq), body, reply, int(now))

@@ -18,6 +18,8 @@ log: logging.Logger = logging.getLogger("jetspark.server")
 
 THREADS: Final = 2
 WAITING_MAX: Final = 1024
+# To find that a client disconnected, and to close it, takes about 25 microseconds.
+DROPS_PER_TURN: Final = 64
 
 
 class _Waiting:
@@ -48,6 +50,8 @@ class PasswordChecks:
         self._waiting: dict[str, list[_Waiting]] = {}
         self._count = 0
         self._running = 0
+        # The rest of those who may have left is looked at in the next turn.
+        self._continues = False
         self._executor: ThreadPoolExecutor | None = None
 
     async def run(
@@ -75,12 +79,17 @@ class PasswordChecks:
 
     def _start(self) -> None:
         """Start checks while threads are free."""
-        while self._running < THREADS and self._waiting:
+        dropped = 0
+        while self._running < THREADS and self._waiting and not self._continues:
             waiting = self._take_next()
             if waiting.result.done():
                 continue  # the server is stopping
             if self._waiting and waiting.left():
                 waiting.drop()
+                dropped += 1
+                if dropped == DROPS_PER_TURN:
+                    self._continues = True
+                    asyncio.get_running_loop().call_soon(self._continue)
                 continue
             try:
                 if self._executor is None:
@@ -99,6 +108,10 @@ class PasswordChecks:
                 continue
             self._running += 1
             work.add_done_callback(functools.partial(self._finished, waiting))
+
+    def _continue(self) -> None:
+        self._continues = False
+        self._start()
 
     def _finished(self, waiting: _Waiting, done: "asyncio.Future[bool]") -> None:
         self._running -= 1

@@ -310,7 +310,14 @@ class Connection(asyncio.BufferedProtocol):
         self._ended = True
         client.receiver.end()
         self._server.ended(self)
-        if not self._leave():
+        turns = self._server.turns
+        if client.subscriptions and turns.is_late():
+            self.wait_for_turn()  # thousands of clients may leave together
+            return
+        began_ns = time.thread_time_ns()
+        done = self._leave()
+        turns.count_read(time.thread_time_ns() - began_ns)
+        if not done:
             self.wait_for_turn()
 
     def _leave(self) -> bool:

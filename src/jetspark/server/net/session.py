@@ -258,8 +258,9 @@ class Session:
             limits = self._server.directory.limits_of(user.account.name)
             payload = lower(payload, limits.max_payload)
             subscriptions = max(lower(subscriptions or NO_LIMIT, limits.max_subscriptions), 0)
-            if limits.max_subscriptions == 0:
-                # As in nats-server: no connection is within this limit.
+            most = limits.max_subscriptions
+            # As in nats-server: no connection is within a limit of 0.
+            if most == 0 or 0 < most < len(self._client.subscriptions):
                 self._client.close(TOO_MANY_SUBSCRIPTIONS, CloseReason.MAXIMUM_SUBSCRIPTIONS)
         self._client.parser.max_payload = payload
         self._client.subscriptions_max = subscriptions

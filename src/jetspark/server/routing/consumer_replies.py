@@ -20,9 +20,11 @@ FLOW_PREFIX: Final = b"$JS.FC."
 _DOT: Final[i64] = 0x2E
 _ZERO: Final[i64] = 0x30
 _NINE: Final[i64] = 0x39
-# A number with this many digits fits 64 bits: as a signed one it is negative if it is too large,
-# and equals no sequence. With more digits it could equal one.
+# A number with this many digits fits 64 bits: as a signed one it is negative if it is too large.
+# With more digits it could equal a sequence.
 _DIGITS_MAX: Final[i64] = 19
+# What is not a number, or too large, counts as a sequence that does not exist, as in nats-server.
+_IMPOSSIBLE: Final[i64] = 0x7FFF_FFFF_FFFF_FFFF
 
 
 class ConsumerReplies:
@@ -58,24 +60,26 @@ class ConsumerReplies:
             return False
         at = token_end(data, end + 1, se) + 1
         seq: i64 = 0
+        readable = True
         start = at
         while at < se and data[at] != _DOT:
             if data[at] < _ZERO or data[at] > _NINE:
-                return False
+                readable = False
             seq = seq * 10 + data[at] - _ZERO
             at += 1
-        if at - start > _DIGITS_MAX:
-            seq = -1  # it does not fit 64 bits, and must not match another one
+        if not readable or at - start > _DIGITS_MAX or seq < 0:
+            seq = _IMPOSSIBLE
         consumer_seq: i64 = 0
+        readable = True
         at += 1
         start = at
         while at < se and data[at] != _DOT:
             if data[at] < _ZERO or data[at] > _NINE:
-                return False
+                readable = False
             consumer_seq = consumer_seq * 10 + data[at] - _ZERO
             at += 1
-        if at - start > _DIGITS_MAX or consumer_seq < 0:
-            seq = -1
+        if not readable or at - start > _DIGITS_MAX or consumer_seq < 0:
+            consumer_seq = _IMPOSSIBLE
         # Two tokens are left: the time and the pending count.
         at = token_end(data, at + 1, se)
         if at >= se or token_end(data, at + 1, se) != se:

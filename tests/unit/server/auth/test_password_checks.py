@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 
 import pytest
 
 from jetspark.server.auth import password_checks
-from jetspark.server.auth.password_checks import PasswordChecks
+from jetspark.server.auth.password_checks import DROPS_PER_TURN, PasswordChecks
 
 
 class Clients:
@@ -66,6 +67,28 @@ async def test_who_left_costs_no_check_while_others_wait() -> None:
     assert (await running, await stays) == (True, True)
     assert await asyncio.gather(*left) == [True] + [None] * 99
     assert clients.done == ["running", "stays", "left 0"]
+    checks.close()
+
+
+@pytest.mark.usefixtures("one_thread")
+async def test_very_many_who_left_are_dropped_in_steps() -> None:
+    checks = PasswordChecks()
+    clients = Clients(checks)
+    running = clients.login("running", "a")
+    left = [clients.login(f"left {n}", "a") for n in range(500)]
+    stays = clients.login("stays", "b")
+    await asyncio.sleep(0)
+    clients.left = {task.get_name() for task in left}
+    clients.go.set()
+
+    dropped = [0]
+    while not stays.done() or dropped[-1] < 499:
+        await asyncio.sleep(0)
+        dropped.append(sum(task.done() for task in left))
+
+    assert max(after - before for before, after in itertools.pairwise(dropped)) <= DROPS_PER_TURN
+    assert (await running, await stays) == (True, True)
+    assert await asyncio.gather(*left) == [True] + [None] * 499
     checks.close()
 
 

@@ -100,7 +100,7 @@ def connections(name: str, scale: float, note: Note) -> None:
 
 
 def core(name: str, scale: float, note: Note) -> None:
-    """Messages of changing subjects that nobody wants."""
+    """Messages of changing subjects without a receiver."""
     case = Case("", 1_200_000, changing())
     rate(name, case, "400,000 subjects", note, scale, b"NONE")
 
@@ -270,7 +270,7 @@ ROWS: Sequence[Row] = (
         *at_most(1000, "ms"),
     ),
     Row("- memory", "memory", "MB", *at_most(288, "MB")),
-    *rates("core publish, 400,000 subjects nobody wants", "400,000 subjects", times(1.5)),
+    *rates("core publish, 400,000 subjects without a receiver", "400,000 subjects", times(1.5)),
     Row(
         "memory back after 1,000 streams were deleted",
         "memory back, streams",

@@ -77,7 +77,7 @@ def test_the_scale_table_judges_what_was_measured_and_leaves_out_the_rest() -> N
         ["- share of one stream", "-", "0.70", ">= 0.7", "yes"],
         ["create a stream", "1.50 ms", "2.50 ms", "<= 3 ms", "yes"],
         [
-            "core publish, 400,000 subjects nobody wants",
+            "core publish, 400,000 subjects without a receiver",
             "1,000,000/s",
             "1,400,000/s",
             ">= 1.5 x nats-server",

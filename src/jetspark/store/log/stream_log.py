@@ -559,6 +559,16 @@ class StreamLog:
 
     # Upkeep ------------------------------------------------------------------------------------
 
+    def wants_upkeep(self, now: i64) -> bool:
+        """Return whether there is damage to report, or ``take_task`` may return something."""
+        upkeep = self.upkeep
+        upkeep.tick(now)
+        if self.quarantine.news or self.reader.refused_reads:
+            return True
+        if self.held or upkeep.task is not None:
+            return False
+        return upkeep.reopen_due or (not self.access.read_only and upkeep.has_task())
+
     def take_task(self, now: i64 = 0) -> Task | None:
         """Return an upkeep task whose steps may run in another thread, or None.
 

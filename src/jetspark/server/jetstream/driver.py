@@ -23,7 +23,7 @@ from jetspark.engine.ports import EnginePorts
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, TRANSFER, Target
-from jetspark.server.net.freed_memory import FreedMemory
+from jetspark.server.net.freed_memory import FREED_MIN, FreedMemory
 from jetspark.server.routing.outlets import push_outlet, reply_outlet
 from jetspark.server.routing.router import Router
 from jetspark.store.commit_counts import CommitCounts
@@ -406,9 +406,15 @@ class EngineDriver:
         if left:
             self._house = self._loop.call_soon(self._keep_all, left)
         else:
-            self._freed_memory.note(self.engine.take_freed())
+            self._note_freed(self.engine.take_freed())
             self._looks_for_space = short
             self._keep_all_later(SPACE_PERIOD if short else HOUSE_PERIOD)
+
+    def _note_freed(self, size: int) -> None:
+        """Have the memory of removed streams returned to the system, if it is much."""
+        if size >= FREED_MIN:
+            self._router.sublist.forget_results()
+        self._freed_memory.note(size)
 
     def _keep_all_later(self, wait: float) -> None:
         self._house = self._loop.call_later(

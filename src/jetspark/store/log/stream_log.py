@@ -497,7 +497,10 @@ class StreamLog:
         self.engine_state.reserve_consumer_ids(head.consumer_number)
         delete_range(self.index, 1, head.first_live - 1)
         self.limits = limits_of(identity)
-        self.limits.enforce(self.index)
+        # The limits of a rewritten segment are those at its end. What exists complies with them,
+        # and its first records say what does not exist: evicting before those would be wrong.
+        if head.generation == 0:
+            self.limits.enforce(self.index)
 
     def suspend_limits(self) -> None:
         """Evict nothing until a record or a head states the limits: they are unknown."""

@@ -53,6 +53,7 @@ HOT = [
     "store/log/subject_order.py",
     "store/log/subject_table.py",
     "store/log/timeline.py",
+    "store/commit_counts.py",
     "store/sharing.py",
     "store/recovery/replay.py",
     "store/recovery/replay_index.py",

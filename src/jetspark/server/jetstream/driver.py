@@ -413,7 +413,7 @@ class EngineDriver:
     def _note_freed(self, size: int) -> None:
         """Have the memory of removed streams returned to the system, if it is much."""
         if size >= FREED_MIN:
-            self._router.sublist.forget_results()
+            self._router.forget_routes()
         self._freed_memory.note(size)
 
     def _keep_all_later(self, wait: float) -> None:

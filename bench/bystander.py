@@ -10,6 +10,7 @@ import select
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -30,6 +31,7 @@ class Bystander:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            cwd=Path(__file__).parents[1],  # where the module is found
         )
         self._said("ready")
         # The longest waits in milliseconds, for PONG and for a message.
@@ -67,6 +69,8 @@ class Bystander:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(30)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
 
 def _longest(wire: Wire, ask: bytes, end: bytes) -> float:

@@ -6,8 +6,8 @@
 
 One server grows in steps. After each step the same things are measured: publishing, direct gets,
 STREAM.INFO, creating a consumer, purging a subject, memory, disk, and a start after SIGKILL. A
-second connection sends a PING every millisecond meanwhile: how long it waits at most is what other
-clients notice of an operation.
+second client asks for little meanwhile (bench/bystander.py): how long it waits at most is what
+other clients notice of an operation.
 """
 
 import argparse
@@ -15,14 +15,13 @@ import json
 import shutil
 import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
 
+from bench.bystander import Bystander
 from bench.connection_cases import Crowd
 from bench.consumer_cases import make_consumer
 from bench.load import Wire, make_stream, windowed, windowed_frames
@@ -41,32 +40,6 @@ CREATED = 20
 PURGED = 100
 PUBLISHED_BY_CROWD = 20_000
 FRAMES = 100_000
-
-
-class Bystander:
-    """A second client that sends a PING every millisecond."""
-
-    def __init__(self, server: Running) -> None:
-        self._wire = Wire(server)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self.longest_ms = 0.0
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(60)
-        self._wire.close()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            begun = time.perf_counter()
-            self._wire.sync()
-            self.longest_ms = max(self.longest_ms, 1000 * (time.perf_counter() - begun))
-            time.sleep(0.001)
 
 
 @dataclass
@@ -205,7 +178,7 @@ def measure_requests(grown: Grown) -> dict[str, float]:
     def some(count: int) -> int:
         return max(2, int(count * min(1.0, 10 * grown.scale)))
 
-    with Bystander(grown.server) as bystander:
+    with closing(Bystander(grown.server, b"BIG")) as bystander, bystander:
         found = {
             "direct get, ms": grown.timed(some(GETS), get),
             "STREAM.INFO, ms": grown.timed(
@@ -214,7 +187,7 @@ def measure_requests(grown: Grown) -> dict[str, float]:
             "consumer create, ms": grown.timed(some(CREATED), create),
             "publish 100 and purge them, ms": grown.timed(3, purge),
         }
-    found["longest wait of a bystander, ms"] = bystander.longest_ms
+    found["longest wait of a bystander, ms"] = max(bystander.ping, bystander.get)
     for n in range(some(CREATED)):
         wire.request(b"$JS.API.CONSUMER.DELETE.BIG.tmp%d" % n, b"")
     return found

@@ -13,9 +13,11 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+from bench.bystander import Bystander
 from bench.load import Wire, windowed_frames
 from bench.servers import OURS, PEER, Running, running
 
@@ -42,9 +44,12 @@ FIGURES = {
     "start with the streams, after a stop": "s",
     "start with the streams, after SIGKILL": "s",
     "memory per stream after a start": "KB",
+    "longest wait of a bystander, creating": "ms",
     "stream delete, one at a time": "ms",
+    "longest wait of a bystander, deleting": "ms",
     "memory back, streams": "MB",
     "consumer create, one at a time": "ms",
+    "longest wait of a bystander, consumers": "ms",
     "memory per consumer": "KB",
     "idle CPU with the consumers": "% of a core",
     "CONSUMER.LIST, all pages": "ms",
@@ -101,6 +106,17 @@ def idle_percent(server: Running) -> float:
     return (server.cpu_ns() - cpu) / (time.perf_counter() - began) / 1e7
 
 
+@contextmanager
+def watched(
+    server: Running, stream: bytes, what: str, note: Callable[[str, float], None]
+) -> Iterator[None]:
+    """Note how long another client waits at most, in milliseconds."""
+    with closing(Bystander(server, stream)) as bystander:
+        with bystander:
+            yield
+        note(what, max(bystander.ping, bystander.get))
+
+
 def pages(wire: Wire, subject: bytes, field: str) -> tuple[float, int]:
     """Milliseconds for all pages of a list, and how many items it has."""
     began = time.perf_counter()
@@ -154,7 +170,8 @@ def many_streams(name: str, count: int, note: Callable[[str, float], None]) -> N
             note("stream create, CPU", (server.cpu_ns() - cpu) / 1e6 / half)
             wire.send(b"SUB _I.* 1\r\n")
             frames = [frame(*stream_body(n)) for n in range(half, count)]
-            note("stream create, many in flight", in_flight(wire, frames))
+            with watched(server, b"S0", "longest wait of a bystander, creating", note):
+                note("stream create, many in flight", in_flight(wire, frames))
             wire.send(b"UNSUB 1\r\n")
             note("memory per stream", (_settled_mb(server) - empty) * 1024 / count)
             note("idle CPU with the streams", idle_percent(server))
@@ -172,7 +189,8 @@ def many_streams(name: str, count: int, note: Callable[[str, float], None]) -> N
         with running(name, store=store) as server:
             wire = Wire(server)
             gone = [(b"$JS.API.STREAM.DELETE.S%d" % n, b"") for n in range(count)]
-            note("stream delete, one at a time", one_by_one(wire, gone))
+            with watched(server, b"S0", "longest wait of a bystander, deleting", note):
+                note("stream delete, one at a time", one_by_one(wire, gone))
             time.sleep(UPKEEP_S)
             note("memory back, streams", _settled_mb(server) - empty)
 
@@ -186,7 +204,8 @@ def many_consumers(name: str, count: int, note: Callable[[str, float], None]) ->
             wire.request(b"$JS.API.STREAM.CREATE.C", CONSUMED)
             before = _settled_mb(server)
             made = [consumer_body(n) for n in range(count)]
-            note("consumer create, one at a time", one_by_one(wire, made))
+            with watched(server, b"C", "longest wait of a bystander, consumers", note):
+                note("consumer create, one at a time", one_by_one(wire, made))
             note("memory per consumer", (_settled_mb(server) - before) * 1024 / count)
             note("idle CPU with the consumers", idle_percent(server))
             took, _ = pages(wire, b"$JS.API.CONSUMER.LIST.C", "consumers")

@@ -1,11 +1,13 @@
 """A stream of three million messages over a million subjects, on both servers.
 
     make bench ARGS="--only subjects"
+    python -m bench.many_subjects --scale 0.1
 
 Publishing to a new subject each time, requests with a filter, requests over all subjects, and a
 start after SIGKILL. With each request: the longest wait of another client (bench/bystander.py).
 """
 
+import argparse
 import json
 import statistics
 import tempfile
@@ -28,6 +30,14 @@ CHUNK = 100_000
 REPEATS = 5
 
 Figures = dict[str, float]
+
+# All other figures are milliseconds.
+UNITS = {
+    "publish, a new subject each": "/s",
+    "publish, a new subject each, CPU": "us",
+    "publish, a known subject each": "/s",
+    "memory": "MB",
+}
 
 
 def subjects(count: int) -> Iterator[bytes]:
@@ -130,13 +140,17 @@ def asked(server: Running, count: int) -> Figures:
     make_stream(wire, STREAM)
     wire.send(b"SUB _I.* 1\r\n")
     wire.sync()
+    cpu = server.cpu_ns()
     new = publish(wire, count)
     figures = {"publish, a new subject each": count / new}
-    seconds = [publish(wire, count) for _ in range(ROUNDS - 1)]
+    figures["publish, a new subject each, CPU"] = (server.cpu_ns() - cpu) / count / 1000
+    seconds = [publish(wire, count) for _ in range(ROUNDS - 2)]
     figures["publish, a known subject each"] = count / statistics.median(seconds)
+    asker = Asker(server)
+    # The other client takes CPU time, so it has a round of its own.
+    asker.measure("publish, all subjects once", lambda: publish(wire, count) * 1000, 1)
     figures["memory"] = server.resident_mb()
     wire.close()
-    asker = Asker(server)
     prefix = STREAM.decode()
     one, few, every = f"{prefix}.a.7.k7", f"{prefix}.a.7.*", f"{prefix}.*.*.k7"
     asker.measure("consumer, one subject", lambda: asker.consumer(filter_subject=one))
@@ -198,10 +212,17 @@ def report(*, only: str, scale: float = 1.0) -> None:
     title = f"{ROUNDS * count:,} msgs, {count:,} subjects"
     print(f"\n{title:<52} {PEER:>12} {OURS:>12}")
     for what, figure in theirs.items():
-        unit = "/s" if what.startswith("publish") else "MB" if what == "memory" else "ms"
-        digits = 0 if unit != "ms" else 1
+        unit = UNITS.get(what, "ms")
+        digits = 0 if unit in {"/s", "MB"} else 1
         print(f"{what:<52} {figure:>12,.{digits}f} {ours[what]:>12,.{digits}f} {unit}")
 
 
+def main() -> None:
+    """Run it on its own."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the subjects")
+    report(only="", scale=parser.parse_args().scale)
+
+
 if __name__ == "__main__":
-    report(only="")
+    main()

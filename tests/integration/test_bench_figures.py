@@ -5,9 +5,9 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from bench import growth, latency
+from bench import growth, latency, scale_table
 from bench.latency import Answers, Figures
-from bench.servers import OURS
+from bench.servers import OURS, PEER
 from bench.svg import Panel, figure, short
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -55,6 +55,35 @@ def test_a_figure_has_a_line_per_name_and_leaves_out_what_a_scale_cannot_show() 
 )
 def test_numbers_of_an_axis_are_short(value: float, text: str) -> None:
     assert short(value) == text
+
+
+def test_the_scale_table_judges_what_was_measured_and_leaves_out_the_rest() -> None:
+    figures = {
+        PEER: {"400,000 subjects": 1_000_000.0, "stream create, one at a time": 1.5},
+        OURS: {
+            "400,000 subjects": 1_400_000.0,
+            "stream create, one at a time": 2.5,
+            "100 streams, 1000": 70.0,
+            "1 stream, 1000": 100.0,
+        },
+    }
+    scale_table.shares(figures[OURS])
+    lines = scale_table.table(figures).splitlines()[2:]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+    assert cells == [
+        ["one stream, 1,000 in flight", "-", "100/s", "", ""],
+        ["round robin, 100 streams, 1,000 in flight", "-", "70.0/s", "", ""],
+        ["- share of one stream", "-", "0.70", ">= 0.7", "yes"],
+        ["create a stream", "1.50 ms", "2.50 ms", "<= 3 ms", "yes"],
+        [
+            "core publish, 400,000 subjects without a receiver",
+            "1,000,000/s",
+            "1,400,000/s",
+            ">= 1.5 x nats-server",
+            "**no**",
+        ],
+    ]
 
 
 def test_growth_is_measured_after_each_step(

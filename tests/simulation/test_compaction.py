@@ -35,3 +35,8 @@ def test_without_the_list_of_deleted_messages_they_would_come_back(
 def test_no_rewriting_outlives_the_record_that_took_a_message_away() -> None:
     """At the lower levels that record may not be on the disk yet; this life had such a cut."""
     run_crashes(1, seed=3_000_005, segment_size=600)
+
+
+def test_limits_of_a_rewritten_segment_evict_nothing_before_its_list_of_deleted_messages() -> None:
+    """The newest message of a subject was deleted, then the limit per subject became one."""
+    run_rewrites(1, seed=953_452_410)

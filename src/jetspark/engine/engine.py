@@ -17,6 +17,7 @@ from jetspark.api.enums import Retention, Storage
 from jetspark.api.stream import STREAM_CREATE, StreamConfig, StreamCreateResponse
 from jetspark.engine.advisories import Advisories
 from jetspark.engine.batch.limits import BatchLimits
+from jetspark.engine.commits import Commits, Taken
 from jetspark.engine.consumer.config import Ceilings
 from jetspark.engine.consumer.consumers import Consumers
 from jetspark.engine.consumer.delivery_loop import DeliveryLoop
@@ -25,7 +26,6 @@ from jetspark.engine.consumer.services import ConsumerServices
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.direct.gets import DirectGets
-from jetspark.engine.failures import TEXT as FAILED
 from jetspark.engine.failures import Failures
 from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
 from jetspark.engine.operations import Finish, Operation, Operations, Postponed, nameless
@@ -195,6 +195,13 @@ class Engine:
             self.upstreams,
             self.interest,
             self.failures,
+        )
+        self._commits = Commits(
+            self.consumer_services.run_queue,
+            self.failures,
+            self.consumers.save,
+            self._deadlines.note,
+            self._begin_index_work,
         )
 
     # Streams -----------------------------------------------------------------------------------
@@ -719,38 +726,12 @@ class Engine:
 
     # Commit ------------------------------------------------------------------------------------
 
-    def take_groups(
-        self, now: int = 0, outbox: Outbox | None = None
-    ) -> list[tuple[Stream, Group | OSError]]:
+    def take_groups(self, now: int = 0, outbox: Outbox | None = None) -> list[Taken]:
         """Return the next group of each dirty stream without one in flight; or why there is none.
 
         Acknowledgements that need no group are answered through ``outbox``.
         """
-        groups: list[tuple[Stream, Group | OSError]] = []
-        waiting = []
-        for stream in self.dirty:
-            if stream.log.staged.in_flight is not None:
-                waiting.append(stream)
-                continue
-            stream.mark_dirty(False)
-            if stream.dropped:
-                # What was staged when it was removed has been refused; its files are closed.
-                continue
-            if stream.batches.timer.take_moved():
-                self._deadlines.note(stream)
-            try:
-                self.consumers.save(stream)
-                group = stream.take_group(now)
-            except Exception as error:  # noqa: BLE001 - one stream, not all
-                # What this stream staged cannot be written: it is refused, as after a disk error.
-                self.failures.note(f"writing stream {stream.config.name!r}", error)
-                groups.append((stream, OSError(errno.EIO, FAILED)))
-                continue
-            if group is not None:
-                groups.append((stream, group))
-            elif outbox is not None:
-                stream.replies.answer_acks(outbox)
-        self.dirty = waiting
+        groups, self.dirty = self._commits.take(self.dirty, now, outbox)
         return groups
 
     def again(self, stream: Stream, error: OSError) -> Group | None:
@@ -759,6 +740,34 @@ class Engine:
             return None
         self._deadlines.note(stream)
         return stream.log.staged.in_flight
+
+    def committed_together(
+        self, streams: list[Stream], outbox: Outbox, now: int
+    ) -> tuple[list[Stream], list[Stream]]:
+        """Apply durable groups of streams on disk of which nothing else depends on a commit.
+
+        Returns the other streams, of which ``committed`` must be called, and the streams of this
+        call with upkeep to do.
+        """
+        if (
+            self._changes
+            or self._removals
+            or self.transfers.by_stream
+            or self.direct.gate.by_stream
+            or self.purges.by_stream
+        ):
+            return streams, []
+        others, kept, grown = self._commits.apply(streams, now, outbox)
+        self.usage.count(Storage.FILE, grown)
+        return others, kept
+
+    def _begin_index_work(self, stream: Stream) -> None:
+        """Start what the index of a stream wants to do in steps."""
+        index = stream.log.index
+        if index.take_order_wanted():
+            self.operations.aside(index.order_step)
+        if index.take_sweep_wanted():
+            self.operations.aside(stream.log.sweep_step)
 
     def committed(self, stream: Stream, outbox: Outbox, now: int = 0) -> None:
         """Apply a durable group of a stream: its replies are sent, readers see it.
@@ -785,10 +794,7 @@ class Engine:
             self.direct.answer_held(stream, outbox)
         if self.purges.by_stream:
             self.purges.next_step(stream)
-        if index.take_order_wanted():
-            self.operations.aside(index.order_step)
-        if index.take_sweep_wanted():
-            self.operations.aside(stream.log.sweep_step)
+        self._begin_index_work(stream)
         if stream.followers or stream.copies:
             self.copies.committed(stream)
         if stream.consumers:

@@ -90,7 +90,7 @@ class AccountUsage:
         self.used: dict[Storage, int] = {Storage.MEMORY: 0, Storage.FILE: 0}
         self._server = server or ServerUsage()
         self._server.accounts.append(self)
-        self._counted: dict[Stream, int] = {}
+        self._streams: dict[Stream, None] = {}
         # What each stream reserves, and the sums: a creation must not cost more the more exist.
         self._reserves: dict[Stream, int] = {}
         self._reserved: dict[Storage, int] = dict.fromkeys(self.used, 0)
@@ -113,7 +113,7 @@ class AccountUsage:
     def admit(self, config: StreamConfig, old: StreamConfig | None = None) -> None:
         """Raise Refusal if a stream cannot be created, or changed, within the limits."""
         limits = self.limits
-        if old is None and 0 <= limits.max_streams <= len(self._counted):
+        if old is None and 0 <= limits.max_streams <= len(self._streams):
             raise Refusal(ErrCode.STREAMS_LIMIT_REACHED)
         in_memory = config.storage == Storage.MEMORY
         # A stream without a limit needs at least some room, as in nats-server.
@@ -139,7 +139,7 @@ class AccountUsage:
 
     def reserve(self, stream: Stream) -> None:
         """Reserve what the configuration of a stream says, from now on."""
-        if stream not in self._counted:
+        if stream not in self._streams:
             return  # it is hidden, or was removed
         size = max(stream.config.max_bytes, self._kept.get(stream, 0), 0)
         self._reserved[stream.config.storage] += size - self._reserves.get(stream, 0)
@@ -175,32 +175,31 @@ class AccountUsage:
 
     def add(self, stream: Stream) -> None:
         """Add a stream."""
-        self._counted[stream] = 0
+        self._streams[stream] = None
         self.reserve(stream)
         self.note(stream)
         self._guard(stream)
 
     def note(self, stream: Stream) -> None:
         """Count what a stream has now, including staged messages."""
-        self._count(stream, int(stream.log.staged.size) - self._counted[stream])
+        self.count(stream.config.storage, int(stream.take_growth()))
 
     def remove(self, stream: Stream) -> None:
         """Remove a stream."""
-        self._count(stream, -self._counted[stream])
-        del self._counted[stream]
+        self.count(stream.config.storage, -int(stream.take_counted()))
+        del self._streams[stream]
         self._reserved[stream.config.storage] -= self._reserves.pop(stream)
         self._kept.pop(stream, None)
 
-    def _count(self, stream: Stream, size: int) -> None:
+    def count(self, storage: Storage, size: int) -> None:
+        """Count by how much streams have grown (``Stream.take_growth``)."""
         if size:
-            storage = stream.config.storage
-            self._counted[stream] += size
             self.used[storage] += size
             self._server.add(storage, size)
 
     def server_changed(self, storage: Storage) -> None:
         """Check every stream again: the server exceeded its limit, or no longer does."""
-        for stream in self._counted:
+        for stream in self._streams:
             if stream.config.storage == storage:
                 self._guard(stream)
 

@@ -25,7 +25,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Final, Generic, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from jetspark.errors.storage import StorageFault, StoreClosed
@@ -34,7 +34,11 @@ from jetspark.store.files import NO_SPACE, Files
 from jetspark.store.journal.journal import Journal, SharedGroup
 from jetspark.store.journal.keeper import JournalKeeper
 from jetspark.store.journal.segment import JournaledSegment
+from jetspark.store.sharing import divide, write_segments
 from jetspark.store.threads import start_thread
+
+if TYPE_CHECKING:
+    from jetspark.store.log.group import Group
 
 log: logging.Logger = logging.getLogger("jetspark.store")
 
@@ -146,9 +150,9 @@ class Work(Protocol):
 
 
 Report = Callable[[object, OSError | None], None]
-# A group with its owner; the groups of one frame.
+# A group with its owner; the groups of a turn, or of one frame.
 OneGroup: TypeAlias = tuple[object, Work]
-Turn: TypeAlias = list[OneGroup]
+Turn: TypeAlias = "list[tuple[object, Group]]"
 ReportTurn = Callable[[list[tuple[object, OSError | None]]], None]
 
 
@@ -159,7 +163,7 @@ class Committer(Protocol):
         """Write a group; ``report(owner, error)`` is called afterwards."""
         ...
 
-    def share(self, turn: list[tuple[object, Work]]) -> list[tuple[object, Work]]:
+    def share(self, turn: "Turn") -> "Turn":
         """Write groups of several owners together; return those that are to be submitted."""
         ...
 
@@ -179,7 +183,7 @@ class InlineCommitter:
         """Write a group and report it before returning."""
         self._report(owner, write(self._files, work))
 
-    def share(self, turn: list[tuple[object, Work]]) -> list[tuple[object, Work]]:
+    def share(self, turn: "Turn") -> "Turn":
         """Share nothing."""
         return turn
 
@@ -266,7 +270,7 @@ class ThreadCommitter:
             self._busy[id(owner)] = deque()
             self._write_in_thread(owner, work)
 
-    def share(self, turn: list[tuple[object, Work]]) -> list[tuple[object, Work]]:
+    def share(self, turn: "Turn") -> "Turn":
         """Write groups of several owners together; return those that are to be submitted.
 
         No owner may have a group in flight.
@@ -274,16 +278,7 @@ class ThreadCommitter:
         journal = self._journal
         if journal is None or self._closed or not (self._sharing or len(turn) >= SHARED_MIN):
             return turn
-        shared: Turn = []
-        left: Turn = []
-        size = 0
-        for each in turn:
-            work = each[1]
-            if work.may_share and work.size < SHARED_BYTES_MAX:
-                shared.append(each)
-                size += work.size
-            else:
-                left.append(each)
+        shared, left, size = divide(turn, SHARED_BYTES_MAX)
         if not self._sharing and len(shared) < SHARED_MIN:
             return turn
         if not journal.takes(len(shared) + len(self._shared), size + self._shared_size):
@@ -298,17 +293,12 @@ class ThreadCommitter:
 
     def _write_segments(self, turn: Turn) -> None:
         """Write groups to their segments without a sync, before their frame."""
-        files = self._files
-        for each in turn:
-            owner, work = each
-            work.share(True)
-            if write_unsynced(files, work):
-                self._shared.append(each)
-            else:
-                # Its own problem: written again, with a sync, it succeeds or is reported.
-                work.share(False)
-                self._busy[id(owner)] = deque()
-                self._write_in_thread(owner, work)
+        written, failed = write_segments(self._files, turn)
+        self._shared += written
+        for owner, work in failed:
+            # Its own problem: written again, with a sync, it succeeds or is reported.
+            self._busy[id(owner)] = deque()
+            self._write_in_thread(owner, work)
 
     def _start_turn(self) -> None:
         turn, size = self._shared, self._shared_size
@@ -684,15 +674,6 @@ def write_turn(
         failure = OSError(errno.EIO, f"the journal failed: {error}")
         return [failure] * len(turn)
     return [None] * len(turn)
-
-
-def write_unsynced(files: Files, work: Work) -> bool:
-    """Write a group to its segment, before the journal; False if that failed."""
-    try:
-        files.write(work.handle, [work.blob], work.offset)
-    except Exception:  # noqa: BLE001 - it is written again with a sync, and that error is reported
-        return False
-    return True
 
 
 def write(files: Files, work: Work, make_room: Callable[[], None] | None = None) -> OSError | None:

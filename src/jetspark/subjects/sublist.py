@@ -59,6 +59,8 @@ _HASH_MASK: Final[i64] = 0x7FFFFFFF
 # Freeing tens of thousands of cold results takes tens of milliseconds: cleared caches are set
 # aside, and each fill frees this many of their entries.
 _FREED_PER_FILL: Final = 8
+# As many at once take less than a millisecond.
+_FREED_AT_ONCE: Final = 1024
 
 
 class Sublist:
@@ -296,10 +298,7 @@ class Sublist:
             return
         head = literal_head(pattern)
         if len(head) == 0 or looks > self._looks_left:
-            self._emptied += [self._cache, self._prefixes]
-            self._cache = {}
-            self._prefixes = {}
-            self._looks_left = 0
+            self._set_aside()
             return
         self._looks_left -= looks
         self.looks += looks
@@ -311,6 +310,25 @@ class Sublist:
             _forget(self._cache, subject)
         for prefix in [prefix for prefix in self._prefixes if prefix.startswith(head)]:
             _forget(self._prefixes, prefix)
+
+    def forget_results(self) -> None:
+        """Drop all results: their subjects may be those of a large stream that was removed.
+
+        Few are enough to keep most of its memory: each one keeps the block that contains it.
+        """
+        self._last_prefix = b""
+        self._set_aside()
+        freed = 0
+        while self._emptied and freed < _FREED_AT_ONCE:
+            self._free_some()
+            freed += _FREED_PER_FILL
+
+    def _set_aside(self) -> None:
+        """Clear the caches; their entries are freed later."""
+        self._emptied += [self._cache, self._prefixes]
+        self._cache = {}
+        self._prefixes = {}
+        self._looks_left = 0
 
     def _free_some(self) -> None:
         """Free some entries of the cleared caches."""

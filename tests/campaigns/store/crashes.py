@@ -28,10 +28,11 @@ from tests.support.store.model import (
 )
 from tests.support.store.state import Restated
 
-from jetspark.store.committer import write, write_turn, write_unsynced
+from jetspark.store.committer import write, write_turn
 from jetspark.store.files import NO_SPACE
 from jetspark.store.format.manifest import Identity
 from jetspark.store.log.stream_log import Group, StreamLog
+from jetspark.store.sharing import write_unsynced
 
 SEGMENT_SIZE: Final = 3000  # a few records each, so that lives have many segments
 CACHE_BUDGET: Final = 1500

@@ -22,9 +22,10 @@ from tests.support.disk.simulated import Operation, SimulatedDisk
 from tests.support.store.model import Violation, messages
 from tests.support.store.turns import Streams
 
-from jetspark.store.committer import write, write_turn, write_unsynced
+from jetspark.store.committer import write, write_turn
 from jetspark.store.journal.format import Head, decode_head, frames_in
 from jetspark.store.log.stream_log import Group, StreamLog
+from jetspark.store.sharing import write_unsynced
 
 ACTIONS: Final = 25
 STREAMS: Final = 5

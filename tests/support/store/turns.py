@@ -6,10 +6,11 @@ from tests.support.disk.simulated import SimulatedDisk
 from tests.support.store.model import ROOT, messages
 
 from jetspark.errors.storage import StorageFault
-from jetspark.store.committer import write, write_turn, write_unsynced
+from jetspark.store.committer import write, write_turn
 from jetspark.store.format.manifest import Identity
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.recovery.replay import Recovery
+from jetspark.store.sharing import write_unsynced
 from jetspark.store.store import FileStore
 
 SIZE = 8192 + 8192

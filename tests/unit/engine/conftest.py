@@ -154,7 +154,12 @@ class Bench:
         """The disk answers for the oldest group."""
         stream, group = self.on_the_way.pop(0)
         assert write(stream.log.segments.files, group) is None
-        self.engine.committed(stream, self.outbox, self.now)
+        others = [stream]
+        if not stream.log.segments.in_memory:
+            # As for a group that shared its write with others.
+            others, _ = self.engine.committed_together(others, self.outbox, self.now)
+        for other in others:
+            self.engine.committed(other, self.outbox, self.now)
 
     def wait(self, seconds: float) -> None:
         """Let time pass, and do what a driver does when it has."""

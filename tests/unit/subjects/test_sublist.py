@@ -527,3 +527,34 @@ def test_without_a_cache_no_subject_is_frequent() -> None:
     subscriptions = sublist(cache_size=0)
 
     assert not any(subscriptions.is_frequent(b"a") for _ in range(3))
+
+
+def test_forgotten_results_keep_nothing_alive_and_are_found_again() -> None:
+    subscriptions = sublist(b"a.>")
+    held = []
+    for subject in (b"a.1", b"a.2"):
+        result = subscriptions.match(subject)
+        result.route = threading.Event()  # anything that has weak references
+        held.append(weakref.ref(result.route))
+    subscriptions.match_once(b"a.b.3")
+    del result
+    subscriptions.forget_results()
+
+    assert [ref() for ref in held] == [None, None]
+    assert subscriptions.cached(b"a.1") is None
+    assert plain(subscriptions.match(b"a.1")) == {b"a.>"}
+    assert plain(subscriptions.match_once(b"a.b.3")) == {b"a.>"}
+
+
+def test_many_forgotten_results_are_freed_in_steps() -> None:
+    subscriptions = sublist(cache_size=5_000)
+    held = []
+    for i in range(5_000):
+        result = subscriptions.match(b"a.%d" % i)
+        result.route = threading.Event()
+        held.append(weakref.ref(result.route))
+    del result
+    subscriptions.forget_results()
+
+    assert 3_500 < sum(ref() is not None for ref in held) < 4_500
+    assert subscriptions.cached(b"a.1") is None

@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 from mypy_extensions import i64
 
+from jetspark.api.enums import Retention
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.batch.batches import Batches
 from jetspark.engine.batch.limits import BatchLimits
@@ -60,6 +61,10 @@ class Stream:
         self.dropped: bool = False
         # The queued deadline; 0: none.
         self.deadline: i64 = 0
+        # Whether messages that no consumer needs are removed.
+        self.removes_unneeded: bool = config.retention is not Retention.LIMITS
+        # What ``take_growth`` has returned in total.
+        self.counted_bytes: i64 = 0
         # When the group in flight was taken and became durable, to measure the disk.
         self.taken_ns: i64 = 0
         self.committed_ns: i64 = 0
@@ -111,6 +116,7 @@ class Stream:
         """Apply a configuration; messages checked before are not checked again."""
         self.config = config
         self.allow_direct = config.allow_direct
+        self.removes_unneeded = config.retention is not Retention.LIMITS
         self.guard(self.checks.quota)
 
     def guard(self, quota: Quota | None) -> None:
@@ -219,6 +225,30 @@ class Stream:
             self.batches.committed(held.batches, now - self.taken_ns if measured else -1, outbox)
         return held
 
+    def commits_alone(self) -> bool:
+        """Return whether nothing but its publishers depends on the group in flight."""
+        return not (
+            self.dropped
+            or len(self.consumers) > 0
+            or len(self.followers) > 0
+            or len(self.copies) > 0
+            or self.log.durability.sync_error is not None
+            or not self.replies.in_flight.has_only_acks()
+        )
+
+    def take_growth(self) -> i64:
+        """Return by how many bytes it has grown since the last call, with staged messages."""
+        size = self.log.staged.size
+        grown = size - self.counted_bytes
+        self.counted_bytes = size
+        return grown
+
+    def take_counted(self) -> i64:
+        """Return what ``take_growth`` has returned in total, which starts again."""
+        counted = self.counted_bytes
+        self.counted_bytes = 0
+        return counted
+
     def failed(self, no_space: bool, outbox: Outbox) -> None:
         """Undo the group in flight, which failed, and everything staged after it."""
         self.log.fail(no_space)
@@ -265,6 +295,11 @@ class Stream:
         if idle > 0 and (deadline == 0 or idle < deadline):
             deadline = idle
         return deadline
+
+    def has_earlier_deadline(self) -> bool:
+        """Return whether the next deadline is earlier than the queued one."""
+        deadline = self.next_deadline()
+        return deadline > 0 and (self.deadline == 0 or deadline < self.deadline)
 
     def expire(self, now: i64, outbox: Outbox) -> bool:
         """Remove expired messages, some at a time; return whether something was staged."""

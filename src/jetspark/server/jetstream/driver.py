@@ -15,6 +15,7 @@ from typing import Final
 from jetspark.api.advisory import StreamDamaged
 from jetspark.clock import Clock
 from jetspark.engine.advisories import Requester
+from jetspark.engine.commits import Reported, for_disk
 from jetspark.engine.engine import Engine
 from jetspark.engine.operations import Finish
 from jetspark.engine.outbox import Outbox, Outlet
@@ -22,11 +23,11 @@ from jetspark.engine.ports import EnginePorts
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, TRANSFER, Target
-from jetspark.server.net.freed_memory import FreedMemory
+from jetspark.server.net.freed_memory import FREED_MIN, FreedMemory
 from jetspark.server.routing.outlets import push_outlet, reply_outlet
 from jetspark.server.routing.router import Router
 from jetspark.store.commit_counts import CommitCounts
-from jetspark.store.committer import Committer, Housekeeper, Work, write
+from jetspark.store.committer import Committer, Housekeeper, write
 from jetspark.store.log.group import Group
 from jetspark.store.reserve import Reserve
 from jetspark.store.threads import DiskThreads
@@ -277,25 +278,25 @@ class EngineDriver:
             self._committing = False
 
     def _submit_groups(self) -> None:
-        turn: list[tuple[object, Work]] = []
-        for stream, group in self.engine.take_groups(self._router.now, self._outbox):
+        taken = self.engine.take_groups(self._router.now, self._outbox)
+        turn, rest, messages = for_disk(taken, self)
+        self._in_flight += len(turn)
+        self.counts.submitted(messages)
+        for stream, group in rest:
             if isinstance(group, OSError):
                 self.engine.failed(stream, group, self._outbox)
                 self.wake()  # requests may be waiting for it
                 continue
             self._in_flight += 1
             self.counts.submitted(len(group.entries))
-            if stream.log.segments.in_memory:
-                if group.parts is None:
-                    self.report(stream, write(stream.log.segments.files, group))
-                else:
-                    self._threads.run(group.assemble, partial(self._assembled, stream, group))
-                continue
-            turn.append(((self, stream), group))
+            if group.parts is None:
+                self.report(stream, write(stream.log.segments.files, group))
+            else:
+                self._threads.run(group.assemble, partial(self._assembled, stream, group))
         if turn:
             self._submit(turn)
 
-    def _submit(self, turn: list[tuple[object, Work]]) -> None:
+    def _submit(self, turn: list[tuple[object, Group]]) -> None:
         """Hand over the groups of one turn: together if possible."""
         try:
             turn = self._committer.share(turn)
@@ -360,7 +361,7 @@ class EngineDriver:
             self.engine.failures.note(what, failure)
         self._keep_house(stream)
 
-    def report_turn(self, reports: list[tuple[Stream, OSError | None]]) -> None:
+    def report_turn(self, reported: Reported) -> None:
         """Handle the reports of the groups of one frame.
 
         What is done once per turn is done at the end: a frame may have thousands of groups.
@@ -368,12 +369,19 @@ class EngineDriver:
         inside, self._committing = self._committing, True
         now = self._clock.now_ns()
         try:
-            for stream, error in reports:
-                if error is None and stream.log.durability.sync_error is None:
+            written = reported.written
+            others, kept = self.engine.committed_together(written, self._outbox, now)
+            self._in_flight -= len(written) - len(others)
+            for stream in kept:
+                self._keep_house(stream)
+            for stream in others:
+                if stream.log.durability.sync_error is None:
                     self._in_flight -= 1
                     self._committed(stream, now)
                 else:
-                    self.report(stream, error)
+                    self.report(stream, None)
+            for stream, error in reported.failed:
+                self.report(stream, error)
         finally:
             self._committing = inside
         self._follow_if_needed()
@@ -402,9 +410,15 @@ class EngineDriver:
         if left:
             self._house = self._loop.call_soon(self._keep_all, left)
         else:
-            self._freed_memory.note(self.engine.take_freed())
+            self._note_freed(self.engine.take_freed())
             self._looks_for_space = short
             self._keep_all_later(SPACE_PERIOD if short else HOUSE_PERIOD)
+
+    def _note_freed(self, size: int) -> None:
+        """Have the memory of removed streams returned to the system, if it is much."""
+        if size >= FREED_MIN:
+            self._router.forget_routes()
+        self._freed_memory.note(size)
 
     def _keep_all_later(self, wait: float) -> None:
         self._house = self._loop.call_later(

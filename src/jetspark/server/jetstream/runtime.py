@@ -13,6 +13,7 @@ from jetspark.api.account import AccountLimits
 from jetspark.api.enums import Storage
 from jetspark.clock import Clock
 from jetspark.engine.batch.limits import STAGED_BYTES, BatchLimits
+from jetspark.engine.commits import by_owner
 from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.engine import Engine
 from jetspark.engine.failures import Failures, where
@@ -388,16 +389,9 @@ class JetStreamRuntime:
 
     def _report_turn(self, reports: list[tuple[object, OSError | None]]) -> None:
         """Pass the reports of a frame to the accounts of its streams."""
-        drivers: dict[EngineDriver, list[tuple[Stream, OSError | None]]] = {}
-        for owner, error in reports:
-            assert isinstance(owner, tuple)
-            driver, stream = owner
-            found = drivers.get(driver)
-            if found is None:
-                found = drivers[driver] = []
-            found.append((stream, error))
-        for driver, found in drivers.items():
-            driver.report_turn(found)
+        for driver, reported in by_owner(reports).items():
+            assert isinstance(driver, EngineDriver)
+            driver.report_turn(reported)
 
     def _look_for_space(self) -> None:
         """Make every account free what it can: the disk is full."""

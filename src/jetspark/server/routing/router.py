@@ -186,6 +186,11 @@ class Router:
         self.generation = generation
         self.stores_inboxes = stores_inboxes
 
+    def forget_routes(self) -> None:
+        """Drop what is kept of earlier subjects: they may be those of a large removed stream."""
+        self.last_subject = b""
+        self.sublist.forget_results()
+
     def route(self, subject: bytes) -> Route:
         """Find or create the route of a subject."""
         # Subjects that start with an underscore are inboxes: used once, not worth a cache entry.

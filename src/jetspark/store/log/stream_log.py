@@ -497,7 +497,10 @@ class StreamLog:
         self.engine_state.reserve_consumer_ids(head.consumer_number)
         delete_range(self.index, 1, head.first_live - 1)
         self.limits = limits_of(identity)
-        self.limits.enforce(self.index)
+        # The limits of a rewritten segment are those at its end. What exists complies with them,
+        # and its first records say what does not exist: evicting before those would be wrong.
+        if head.generation == 0:
+            self.limits.enforce(self.index)
 
     def suspend_limits(self) -> None:
         """Evict nothing until a record or a head states the limits: they are unknown."""
@@ -558,6 +561,16 @@ class StreamLog:
         return not failed
 
     # Upkeep ------------------------------------------------------------------------------------
+
+    def wants_upkeep(self, now: i64) -> bool:
+        """Return whether there is damage to report, or ``take_task`` may return something."""
+        upkeep = self.upkeep
+        upkeep.tick(now)
+        if self.quarantine.news or self.reader.refused_reads:
+            return True
+        if self.held or upkeep.task is not None:
+            return False
+        return upkeep.reopen_due or (not self.access.read_only and upkeep.has_task())
 
     def take_task(self, now: i64 = 0) -> Task | None:
         """Return an upkeep task whose steps may run in another thread, or None.

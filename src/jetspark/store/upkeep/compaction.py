@@ -20,7 +20,8 @@ chosen; that is permanent.
   named as removed. What they say about sequences is in the last record: a skip to the end of the
   run.
 - Configurations: the head has the one in force at the end of the run. Everything that exists
-  complied with it then.
+  complied with it then. It evicts nothing on its own: what was removed before it came into
+  force is named in the records after it.
 - Records of consumers and fast batches that newer ones after the run replace (``keeps``).
 
 Atomic batches lose their flags: all of a full segment was acknowledged. Messages are copied

@@ -9,9 +9,10 @@ from tests.support.disk.simulated import Operation
 from tests.support.store.model import ROOT, messages
 from tests.support.store.turns import Streams
 
-from jetspark.store.committer import write, write_turn, write_unsynced
+from jetspark.store.committer import write, write_turn
 from jetspark.store.journal.format import FRAMES_AT, Head, decode_head, frames_in
 from jetspark.store.log.stream_log import Group
+from jetspark.store.sharing import write_unsynced
 from jetspark.store.store import JOURNAL_MARK, PLAIN_MARK
 
 NAMES = ("A", "B", "C")

@@ -10,7 +10,7 @@ import pytest
 from tests.support.disk.simulated import Operation
 from tests.support.store.turns import Streams
 
-from jetspark.store.committer import OneGroup, ThreadCommitter
+from jetspark.store.committer import ThreadCommitter, Turn
 from jetspark.store.log.stream_log import Group, StreamLog
 
 WAIT = 20
@@ -44,7 +44,7 @@ class Turns:
                 log.fail(error.errno == errno.ENOSPC)
         self.reports.append([(str(owner), error is None) for owner, error in reports])
 
-    def taken(self, body: bytes, *names: str) -> list[OneGroup]:
+    def taken(self, body: bytes, *names: str) -> Turn:
         """Stage a message in each stream and take the groups."""
         return [(name, self._group(self.streams.logs[name], body)) for name in names]
 

@@ -161,7 +161,11 @@ def _latencies(
 
     source = session.spark.readStream.format("jetstream").options(servers=url, stream="IN")
     # The first message may be published before the query has asked where the stream ends.
-    rows = source.option("startingOffsets", "earliest").load().selectExpr("'OUT.x' AS subject", "data")
+    rows = (
+        source.option("startingOffsets", "earliest")
+        .load()
+        .selectExpr("'OUT.x' AS subject", "data")
+    )
     writer = rows.writeStream.format("jetstream").options(servers=url, stream="OUT")
     writer = writer.option("delivery", delivery).option("checkpointLocation", folder)
     query = writer.trigger(processingTime="0 seconds").start()

@@ -23,8 +23,8 @@ def infer_schema(
     """
     with needs_spark():
         from jetspark.client.arguments import whole
-        from jetspark.schemas.infer import infer_schema as infer
         from jetspark.errors import InvalidSchema
+        from jetspark.schemas.infer import infer_schema as infer
         from jetspark.spark.connections import jetstream_of
         from jetspark.spark.stream.view import lend_for_planning
 

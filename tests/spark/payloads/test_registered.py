@@ -172,9 +172,13 @@ def test_what_cannot_work_is_refused_before_the_query_starts(
 
     with pytest.raises(SchemaNotFound):
         registered_schema("REGISTRY_REFUSED", "nothing", servers=streams.url)
-    with pytest.raises(Error, match="registry 'NOWHERE' does not exist on .*: create it, or corr"):
+    with pytest.raises(
+        Error, match=r"registry 'NOWHERE' does not exist on .*: create it, or corr"
+    ):
         registered_schema("NOWHERE", "orders", servers=streams.url)
-    with pytest.raises(Error, match="infer_schema: stream 'NOWHERE' does not exist on .*: create"):
+    with pytest.raises(
+        Error, match=r"infer_schema: stream 'NOWHERE' does not exist on .*: create"
+    ):
         infer_schema("NOWHERE", servers=streams.url)
     streams.create("UNFILLED")
     with pytest.raises(InvalidSchema, match="infer_schema: stream 'UNFILLED' has no messages"):
@@ -182,7 +186,7 @@ def test_what_cannot_work_is_refused_before_the_query_starts(
     streams.jetstream.publish("UNFILLED.x", b"no JSON")
     with pytest.raises(InvalidSchema, match="infer_schema: stream 'UNFILLED': none of 1 samples"):
         infer_schema("UNFILLED", servers=streams.url)
-    with pytest.raises(InvalidSchema, match="register_tables: schemas has 'UNFILLED': .*'lnog'"):
+    with pytest.raises(InvalidSchema, match=r"register_tables: schemas has 'UNFILLED': .*'lnog'"):
         register_tables(
             spark, like="UNFILLED", schemas={"UNFILLED": "id lnog"}, servers=streams.url
         )

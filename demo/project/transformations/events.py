@@ -11,6 +11,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import LongType, StringType, StructType
 
+from jetspark.spark import decode_json
+
 spark: SparkSession = SparkSession.active()
 SERVERS = spark.conf.get("spark.jetspark.servers") or ""
 LEDGER = spark.conf.get("spark.jetspark.ledger") or ""
@@ -25,7 +27,6 @@ EVENT = (
     .add("region", StringType())
     .add("customer", LongType())
     .add("cents", LongType())
-    .add("broken", StringType())
 )
 SALE = StructType().add("area", StringType()).add("cents", LongType())
 TOTAL = StructType().add("events", LongType()).add("cents", LongType())
@@ -42,11 +43,8 @@ def events() -> DataFrame:
         .schema("seq long, timestamp timestamp, data binary")
         .load()
     )
-    options = {"columnNameOfCorruptRecord": "broken"}
-    parsed = messages.select(
-        "seq", "timestamp", f.from_json(f.col("data").cast("string"), EVENT, options).alias("one")
-    )
-    whole = "one.broken IS NULL AND one.id IS NOT NULL AND one.kind IN ('order', 'click')"
+    parsed = messages.select("seq", "timestamp", decode_json("data", EVENT).alias("one"))
+    whole = "one._rescued IS NULL AND one.id IS NOT NULL AND one.kind IN ('order', 'click')"
     known = parsed.withColumn("whole", f.expr(f"coalesce({whole}, false)"))
     keyed = known.withColumn("key", f.expr("if(whole, one.id, -seq)"))
     # The server's times never decrease, so no event is late; duplicates follow soon.

@@ -17,6 +17,7 @@ from jetspark.schemas.avro_compatibility import avro_problems
 from jetspark.schemas.types import (
     BITS,
     FIELDS_MAX,
+    MILLISECONDS,
     Field,
     ListType,
     MapType,
@@ -42,9 +43,9 @@ _PRIMITIVE: Final[Mapping[str, Type]] = {
 }
 _LOGICAL: Final[Mapping[tuple[str, str], Type]] = {
     ("int", "date"): Scalar("date"),
-    ("long", "timestamp-millis"): Scalar("timestamp"),
+    ("long", "timestamp-millis"): Scalar("timestamp", MILLISECONDS),
     ("long", "timestamp-micros"): Scalar("timestamp"),
-    ("long", "local-timestamp-millis"): Scalar("timestamp_ntz"),
+    ("long", "local-timestamp-millis"): Scalar("timestamp_ntz", MILLISECONDS),
     ("long", "local-timestamp-micros"): Scalar("timestamp_ntz"),
 }
 _DECIMAL_DIGITS: Final = 38

@@ -111,6 +111,18 @@ class Schema:
         """
         return self._codec.decode(data, self._writer(headers))
 
+    def decode_from(self, data: bytes, writer: "Schema") -> dict[str, Any]:
+        """Return the fields of this version, of a payload that another version has encoded.
+
+        It need not be one that was registered when this version was read.
+        """
+        if (writer.name, writer.format) != (self.name, self.format):
+            raise PayloadMismatch(
+                f"it was written with schema {writer.name!r} ({writer.format}), expected "
+                f"{self.name!r} ({self.format})"
+            )
+        return self._codec.decode(data, writer._codec)  # noqa: SLF001 - of this class
+
     def with_version(self, version: int) -> "Schema":
         """Return another version of this schema; SchemaNotFound if it was not registered."""
         return Schema(self.registry, self.name, self._document, version)
@@ -137,7 +149,8 @@ class Schema:
                 return codec_of(self.format, one.text)
         raise PayloadMismatch(
             f"it was written with version {version} of schema {name!r}, and this reader knows "
-            f"{', '.join(map(str, self.versions))}: get the schema again"
+            f"{', '.join(map(str, self.versions))}: call registry.decode(msg, schema=...), which "
+            "looks up the others, or get the schema again"
         )
 
     def _version(self, version: int) -> Version:

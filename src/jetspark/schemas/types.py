@@ -6,8 +6,9 @@ from typing import NamedTuple, Union
 class Scalar(NamedTuple):
     """A type without parts: ``bigint``, ``string``, ``decimal`` with its digits, and so on.
 
-    ``length`` is that of ``char`` and ``varchar``. Names that are not in `SCALARS` are those of
-    types that payloads cannot have, kept for error messages.
+    ``precision`` of a timestamp: 3 if payloads have whole milliseconds, otherwise 0 for all that
+    Python has. ``length`` is that of ``char`` and ``varchar``. Names that are not in `SCALARS` are
+    those of types that payloads cannot have, kept for error messages.
     """
 
     name: str
@@ -67,6 +68,8 @@ Type = Union[Scalar, ListType, MapType, RecordType]  # noqa: UP007 - the names a
 
 # Of a schema whose types are declared once and used often, which could have 2^n columns.
 FIELDS_MAX = 10_000
+# The precision of timestamps without microseconds.
+MILLISECONDS = 3
 BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 SCALARS = frozenset(
     {

@@ -13,7 +13,16 @@ from typing import Any, Final
 
 from jetspark.errors import PayloadMismatch
 from jetspark.schemas.shapes import FLOAT_MAX
-from jetspark.schemas.types import BITS, Field, ListType, MapType, RecordType, Scalar, Type
+from jetspark.schemas.types import (
+    BITS,
+    MILLISECONDS,
+    Field,
+    ListType,
+    MapType,
+    RecordType,
+    Scalar,
+    Type,
+)
 
 # Enough for every decimal that a schema can declare, twice.
 _DIGITS: Final = Context(prec=80)
@@ -112,11 +121,13 @@ class Checker:
                 if fits and value.tzinfo is None:
                     raise _mismatch(path, "a datetime with a time zone", value)
                 if fits:
-                    return _moment(value, path)
+                    return _moment(_whole(value, kind, path), path)
             case _:  # timestamp_ntz
                 fits = isinstance(value, dt.datetime)
                 if fits and value.tzinfo is not None:
                     raise _mismatch(path, "a datetime without a time zone", value)
+                if fits:
+                    return _whole(value, kind, path)
         if not fits:
             raise _mismatch(path, str(kind), value)
         # Of a class of its own, which msgspec does not encode.
@@ -190,6 +201,17 @@ def _rounded(number: float, kind: Scalar) -> float:
     """The number as formats with floats of 32 bits keep it."""
     single: float = _SINGLE.unpack(_SINGLE.pack(number))[0] if kind.name == "float" else number
     return single
+
+
+def _whole(value: dt.datetime, kind: Scalar, path: str) -> dt.datetime:
+    """Return a time whose microseconds the payload can have."""
+    if kind.precision == MILLISECONDS and value.microsecond % 1000:
+        raise _mismatch(
+            path,
+            f"a {kind} in whole milliseconds (truncate it, or declare microseconds in the schema)",
+            value,
+        )
+    return value
 
 
 def _moment(value: dt.datetime, path: str) -> dt.datetime:

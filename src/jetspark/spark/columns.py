@@ -77,15 +77,10 @@ def with_msg_id(rows: "DataFrame") -> "DataFrame":
     with the same sequence, because the stream was deleted and created again, is not mistaken for
     this one.
     """
-    from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
-    try:
-        columns = rows.columns
-    except PySparkException:
-        # A declarative pipeline does not let its functions inspect columns: Spark reports it then.
-        columns = list(_OF_ID)
-    missing = [name for name in _OF_ID if name not in columns]
+    columns = known_columns(rows)
+    missing = [] if columns is None else [name for name in _OF_ID if name not in columns]
     if missing:
         raise ValueError(
             f"with_msg_id needs the columns {', '.join(_OF_ID)} of the source, but "
@@ -93,6 +88,20 @@ def with_msg_id(rows: "DataFrame") -> "DataFrame":
         )
     digest = f.lower(f.hex(f.xxhash64("subject", "data")))
     return rows.withColumn("msg_id", f.concat_ws(":", "stream", "seq", digest))
+
+
+def known_columns(rows: "DataFrame") -> list[str] | None:
+    """Return the names of the columns; None in a function of a declarative pipeline.
+
+    Spark evaluates these functions before the tables exist that they read, and refuses questions
+    about columns. What is wrong with them, Spark reports when it resolves the query.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        return rows.columns
+    except PySparkException:
+        return None
 
 
 def _column(given: "Column | str") -> "Column":

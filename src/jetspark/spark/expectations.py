@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 VIOLATIONS: Final = "_violations"
+# Not `drop`: on a Connect server it resolves its rows at once, which Spark's own pipeline runner
+# refuses for tables of the same pipeline.
+_WITHOUT: Final = f"* EXCEPT ({VIOLATIONS})"
 # Counted in addition to each rule.
 _ROWS: Final = "rows"
 _VIOLATING: Final = "violating"
@@ -47,8 +50,11 @@ def expect(
     with needs_spark():
         from pyspark.sql import functions as f
 
+        from jetspark.spark.columns import known_columns
+
     _check_rules(rules)
-    if VIOLATIONS in rows.columns:
+    # If they are not known, Spark reports a second one as an ambiguous reference.
+    if VIOLATIONS in (known_columns(rows) or ()):
         raise ValueError(f"expect: the rows already have a column {VIOLATIONS!r}: rename it")
     violated = {
         rule: ~f.coalesce(f.expr(test) if isinstance(test, str) else test, f.lit(False))
@@ -57,7 +63,8 @@ def expect(
     listed = f.array_compact(
         f.array(*[f.when(bad, f.lit(rule)) for rule, bad in violated.items()])
     )
-    marked = rows.withColumn(VIOLATIONS, listed)
+    # Not `withColumn`, which would replace a column of this name.
+    marked = rows.select("*", listed.alias(VIOLATIONS))
     violating = f.size(VIOLATIONS) > 0
     counted = marked.observe(
         name,
@@ -65,20 +72,19 @@ def expect(
         f.count_if(violating).alias(_VIOLATING),
         *[f.count_if(f.array_contains(VIOLATIONS, rule)).alias(rule) for rule in rules],
     )
-    # Quoted: a name may contain dots.
-    columns = [f.col(f"`{name.replace('`', '``')}`") for name in rows.columns]
-    shown = f.substring(f.to_json(f.struct(*columns)), 1, _SHOWN)
+    shown = f.substring(f.to_json(f.struct("*")), 1, _SHOWN)
     message = f.concat(
-        f.lit("expectation "), f.array_join(VIOLATIONS, ", "), f.lit(" is violated by "), shown
+        f.lit("expectation "), f.array_join(listed, ", "), f.lit(" is violated by "), shown
     )
-    required = marked.where(
-        f.when(violating, f.raise_error(message).cast("boolean")).otherwise(f.lit(True))
+    satisfied = f.when(f.size(listed) > 0, f.raise_error(message).cast("boolean")).otherwise(
+        f.lit(True)
     )
+    required = rows.select("*", satisfied.alias(VIOLATIONS)).where(f.col(VIOLATIONS))
     return Expected(
-        valid=counted.where(~violating).drop(VIOLATIONS),
+        valid=counted.where(~violating).selectExpr(_WITHOUT),
         quarantined=marked.where(violating),
         marked=counted,
-        required=required.drop(VIOLATIONS),
+        required=required.selectExpr(_WITHOUT),
     )
 
 

@@ -23,16 +23,29 @@ def infer_schema(
     """
     with needs_spark():
         from jetspark.client.arguments import whole
+        from jetspark.errors import InvalidSchema
         from jetspark.schemas.infer import infer_schema as infer
-        from jetspark.spark.connections import CONNECTIONS, jetstream_of
+        from jetspark.spark.connections import jetstream_of
+        from jetspark.spark.stream.view import lend_for_planning
 
     whole(limit, "limit", least=1)
-    reader = OptionReader("infer_schema", options, Use.READ, {Use.READ: CONNECTION_OPTIONS})
+    reader = OptionReader("infer_schema", options, Use.CALL, {Use.CALL: CONNECTION_OPTIONS})
     connection = parse_connection(reader)
     reader.finish()
-    with CONNECTIONS.borrow(connection) as client:
+    with lend_for_planning(
+        connection,
+        doing=f"infer_schema cannot read stream {stream!r}",
+        missing=f"infer_schema: stream {stream!r} does not exist",
+    ) as client:
         found = jetstream_of(client, connection).stream(stream)
         state = found.info().state
         first = max(state.first_seq, state.last_seq - limit + 1, 1)
         samples = [message.data for message in found.get_batch(seq=first, limit=limit)]
-    return infer(samples, format=format)
+    if not samples:
+        raise InvalidSchema(
+            f"infer_schema: stream {stream!r} has no messages: publish some, or write the schema"
+        )
+    try:
+        return infer(samples, format=format)
+    except InvalidSchema as error:
+        raise InvalidSchema(f"infer_schema: stream {stream!r}: {error}") from None

@@ -17,11 +17,14 @@ def observed(rows: "DataFrame", name: "str | Observation") -> "DataFrame":
     (of a bucket: revisions) and ``newest`` (the latest timestamp) where the columns exist. A
     streaming query has them in ``observedMetrics`` of its progress under ``name``; for a batch
     pass a ``pyspark.sql.Observation`` and read its ``get`` after the action. Observe before you
-    drop columns. Rows that Spark computes again, after a lost task, are counted again.
+    drop columns. In a function of a declarative pipeline, where Spark does not tell the columns,
+    only ``rows`` is counted. Rows that Spark computes again, after a lost task, are counted again.
     """
     from pyspark.sql import functions as f
 
-    present = set(rows.columns)
+    from jetspark.spark.columns import known_columns
+
+    present = set(known_columns(rows) or ())
     metrics: list[Column] = [f.count(f.lit(1)).alias("rows")]
     payload = next((each for each in ("data", "value") if each in present), None)
     place = next((each for each in ("seq", "revision") if each in present), None)

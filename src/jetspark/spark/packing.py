@@ -20,6 +20,8 @@ from jetspark.errors import Error
 # What jetspark.spark imports in a task, besides pyspark.
 NEEDED: Final = ("jetspark", "pyarrow", "numpy")
 LEVEL: Final = 6
+# Of the names that Spark unpacks as a compressed tar file.
+ENDINGS: Final = (".tar.gz", ".tgz")
 MARKER: Final = "jetspark-environment.txt"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -55,6 +57,13 @@ def pack(archive: Path, more: Iterable[str] = (), *, only: Iterable[str] = NEEDE
 
     Unpacked, it is a folder for ``PYTHONPATH``.
     """
+    if not archive.name.endswith(ENDINGS):
+        raise PackingFailed(
+            f"{str(archive)!r} does not end with {' or '.join(ENDINGS)}: Spark unpacks an archive "
+            "as the end of its name says"
+        )
+    if not archive.parent.is_dir():
+        raise PackingFailed(f"the folder {str(archive.parent)!r} does not exist: create it")
     found = _closure([*only, *more])
     jetspark = found.get("jetspark")
     if jetspark is not None and not _has(jetspark, "jetspark/__init__.py"):

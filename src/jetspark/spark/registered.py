@@ -19,13 +19,24 @@ def registered_schema(
     keeps the version it was planned with; the latest one is read when it is started again.
     ``options`` are the connection options of the sources.
 
-    Raises BucketNotFound and SchemaNotFound.
+    Raises SchemaNotFound.
     """
     with needs_spark():
-        from jetspark.spark.connections import CONNECTIONS, jetstream_of
+        from jetspark.errors import SchemaNotFound
+        from jetspark.spark.connections import jetstream_of
+        from jetspark.spark.stream.view import lend_for_planning
 
-    reader = OptionReader("registered_schema", options, Use.READ, {Use.READ: CONNECTION_OPTIONS})
+    reader = OptionReader("registered_schema", options, Use.CALL, {Use.CALL: CONNECTION_OPTIONS})
     connection = parse_connection(reader)
     reader.finish()
-    with CONNECTIONS.borrow(connection) as client:
-        return jetstream_of(client, connection).schema_registry(registry).get(name, version)
+    with lend_for_planning(
+        connection,
+        doing=f"registered_schema cannot read schema {name!r} of registry {registry!r}",
+        missing=f"registered_schema: registry {registry!r} does not exist",
+    ) as client:
+        found = jetstream_of(client, connection).schema_registry(registry)
+        try:
+            return found.get(name, version)
+        except SchemaNotFound as error:
+            unknown = error
+    raise unknown

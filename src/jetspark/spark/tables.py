@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from jetspark.errors import InvalidSchema
 from jetspark.spark.connection_settings import CONNECTION_OPTIONS, parse_connection
 from jetspark.spark.needs import needs_spark
 from jetspark.spark.option_reader import OptionReader, Use
@@ -73,7 +74,12 @@ def register_tables(
             frame = frame.option("includeHeaders", "map")  # they name versions of the schema
         rows = frame.option(table.option, table.name).load()
         if schema is not None:
-            rows = _with_payload(rows, table, schema)
+            try:
+                rows = _with_payload(rows, table, schema)
+            except InvalidSchema as error:
+                raise InvalidSchema(
+                    f"register_tables: schemas has {table.view!r}: {error}"
+                ) from None
         view = prefix + table.view
         rows.createOrReplaceTempView(f"`{view.replace('`', '``')}`")
         made.append(view)

@@ -104,13 +104,18 @@ class SchemaRegistry:
         """
         self._portal.call(self._inner.delete(name, version, timeout=timeout))
 
-    def decode(self, msg: SchemaMessage, *, timeout: Timeout | None = None) -> dict[str, Any]:
+    def decode(
+        self, msg: SchemaMessage, *, schema: Schema | None = None, timeout: Timeout | None = None
+    ) -> dict[str, Any]:
         """Return the fields of a message, decoded by the schema and version that its header names.
 
-        Schemas are read from the bucket once. Raises PayloadMismatch if it has no such header or
-        does not match the schema, SchemaNotFound if the registry does not have it.
+        With ``schema`` they are the fields of that version, whichever version wrote the message,
+        also one that was registered after ``schema`` was read; without the header the message is
+        taken for that version. Schemas are read from the bucket once. Raises PayloadMismatch if
+        the message has no such header or does not match the schema, SchemaNotFound if the registry
+        does not have it.
         """
-        return self._portal.call(self._inner.decode(msg, timeout=timeout))
+        return self._portal.call(self._inner.decode(msg, schema=schema, timeout=timeout))
 
     def close(self) -> None:
         """Close the handle."""

@@ -270,8 +270,12 @@ async def test_messages_are_decoded_by_the_version_that_they_name(
         assert second.decode(old.data, old.headers) == expected
         assert second.decode(new.data, new.headers) == {"id": 2, "name": "b", "no": 5}
         assert pickle.loads(pickle.dumps(second)).decode(old.data, old.headers) == expected
-        with pytest.raises(PayloadMismatch, match=r"version 2 of schema 'orders'.* knows 1: get"):
+        with pytest.raises(PayloadMismatch, match=r"version 2 of schema 'orders'.* knows 1: call"):
             first.decode(new.data, new.headers)
+        # A reader that stays with the first version reads what a later one wrote.
+        assert await reader.decode(new, schema=first) == {"id": 2, "name": "b"}
+        assert await reader.decode(old, schema=first) == {"id": 1, "name": "a"}
+        assert await reader.decode(old, schema=second) == expected
 
 
 async def test_messages_that_name_nothing_or_another_schema_are_refused(
@@ -297,6 +301,19 @@ async def test_messages_that_name_nothing_or_another_schema_are_refused(
                 await registry.decode(one)
         with pytest.raises(PayloadMismatch, match="names schema 'customers', expected 'orders'"):
             orders.decode(messages[1].data, messages[1].headers)
+
+        # With a schema of the reader's choice, a message that names none is taken for it.
+        await js.publish(subject, b'{"id": 1}')
+        unnamed = await stream.get_msg(seq=7)
+        assert await registry.decode(unnamed, schema=orders) == {"id": 1, "name": None}
+        with pytest.raises(PayloadMismatch, match="names schema 'customers', expected 'orders'"):
+            await registry.decode(messages[1], schema=orders)
+        with pytest.raises(SchemaNotFound):
+            await registry.decode(messages[5], schema=orders)
+        async with await js.create_schema_registry(f"{name}_other") as elsewhere:
+            other = await elsewhere.register("orders", V1)
+        with pytest.raises(ValueError, match=f"is of registry '{name}_other', not"):
+            await registry.decode(unnamed, schema=other)
 
 
 async def test_errors_name_the_field(client: Connect, name: str) -> None:

@@ -231,7 +231,7 @@ def test_the_rows_of_an_object_are_of_one_content(
     monkeypatch.setattr(READER, "BATCH_BYTES", 1)
     store = _store(jetstream, bucket)
     store.put("a", b"old!" * 100)
-    source = _source(url, bucket, splitBytes="100")
+    source = _source(url, bucket, splitBytes="100", minPartitions="1")
     reader = source.reader(source.schema())
     (part,) = reader.partitions()
 

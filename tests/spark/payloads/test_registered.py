@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 from tests.spark.conftest import Streams
 
 from jetspark import Schema
-from jetspark.errors import SchemaNotFound
+from jetspark.errors import Error, InvalidSchema, SchemaNotFound
 from jetspark.spark import (
     decode_avro,
     decode_json,
@@ -169,10 +169,27 @@ def test_what_cannot_work_is_refused_before_the_query_starts(
 ) -> None:
     registry = streams.jetstream.create_schema_registry("REGISTRY_REFUSED")
     schema = registry.register("orders", DDL)
-    del spark
 
     with pytest.raises(SchemaNotFound):
         registered_schema("REGISTRY_REFUSED", "nothing", servers=streams.url)
+    with pytest.raises(
+        Error, match=r"registry 'NOWHERE' does not exist on .*: create it, or corr"
+    ):
+        registered_schema("NOWHERE", "orders", servers=streams.url)
+    with pytest.raises(
+        Error, match=r"infer_schema: stream 'NOWHERE' does not exist on .*: create"
+    ):
+        infer_schema("NOWHERE", servers=streams.url)
+    streams.create("UNFILLED")
+    with pytest.raises(InvalidSchema, match="infer_schema: stream 'UNFILLED' has no messages"):
+        infer_schema("UNFILLED", servers=streams.url)
+    streams.jetstream.publish("UNFILLED.x", b"no JSON")
+    with pytest.raises(InvalidSchema, match="infer_schema: stream 'UNFILLED': none of 1 samples"):
+        infer_schema("UNFILLED", servers=streams.url)
+    with pytest.raises(InvalidSchema, match=r"register_tables: schemas has 'UNFILLED': .*'lnog'"):
+        register_tables(
+            spark, like="UNFILLED", schemas={"UNFILLED": "id lnog"}, servers=streams.url
+        )
     with pytest.raises(ValueError, match="has format json: use decode_json and encode_json"):
         decode_avro("data", schema)
     with pytest.raises(ValueError, match="has format json"):

@@ -108,7 +108,7 @@ from pathlib import Path
 
 from pyspark import pipelines as dp
 from pyspark.sql import functions as f
-from jetspark.spark import connection_options
+from jetspark.spark import connection_options, expect, observed
 
 ROOT = Path({root!r})
 
@@ -126,7 +126,9 @@ def slowly(seq):
 def copies():
     orders = spark.readStream.table("orders")
     partitions = spark.conf.get("spark.sql.shuffle.partitions")
-    return orders.select(slowly("seq").alias("seq"), f.lit(partitions).alias("partitions"))
+    rows = orders.select(slowly("seq").alias("seq"), f.lit(partitions).alias("partitions"))
+    # Spark does not tell a function the columns of its rows.
+    return observed(expect(rows, {{"stored": "seq > 0"}}).valid, "copied")
 """
 
 

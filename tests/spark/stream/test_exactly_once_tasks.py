@@ -48,7 +48,8 @@ def _stream(jetstream: sync.JetStream, name: str) -> sync.Stream:
 
 
 def _writer(url: str, stream: str, **options: str) -> StreamRowWriter:
-    given = {"servers": url, "stream": stream, **options}
+    # How long a run waits for the tasks of an earlier one: by default 5 s.
+    given = {"servers": url, "stream": stream, "ackTimeoutMs": "500", **options}
     made: Any = JetStreamDataSource(options=given).streamWriter(SCHEMA, False)
     rows: StreamRowWriter = pickle.loads(pickle.dumps(made._rows))
     return rows

@@ -75,3 +75,11 @@ def test_the_command_says_how_to_use_the_archive(
     assert list(json.loads(as_json.output)["packages"]) == ["msgspec"]
     assert wrong.exit_code == 1
     assert "package 'nothing-such' is not installed" in wrong.output
+
+
+def test_names_that_spark_would_unpack_in_another_way_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(PackingFailed, match=r"environment.zip' does not end with .tar.gz or .tgz"):
+        pack(tmp_path / "environment.zip", only=["jetspark"])
+    with pytest.raises(PackingFailed, match=r"the folder '.*nowhere' does not exist: create it"):
+        pack(tmp_path / "nowhere" / "environment.tar.gz", only=["jetspark"])
+    assert [*tmp_path.iterdir()] == []

@@ -9,13 +9,18 @@ pytest.importorskip("pyspark")
 
 from jetspark.errors import Error
 from jetspark.spark import (
+    decode_registered,
+    encode_json,
     exactly_once,
     expect,
     file_table,
     foreach_batch_writer,
+    infer_schema,
     kv_lookup,
     publish_progress,
     register_tables,
+    registered_schema,
+    schema_headers,
 )
 from jetspark.spark.stream.options import parse_source_options
 
@@ -28,9 +33,11 @@ def _write(_rows: object, _batch: object) -> None:
 
 CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "exactly_once": (exactly_once, ("orders", _write)),
+    "infer_schema": (infer_schema, ("ORDERS",)),
     "kv_lookup": (kv_lookup, ("key", "PRICES")),
     "publish_progress": (publish_progress, (None, "spark.progress")),
     "register_tables": (register_tables, (None,)),
+    "registered_schema": (registered_schema, ("SCHEMAS", "orders")),
 }
 
 
@@ -82,6 +89,18 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "a duration as text": (
         lambda: kv_lookup("key", "PRICES", max_staleness="5s", servers=URL),  # type: ignore[arg-type]
         "max_staleness is '5s': expected 0 or more seconds",
+    ),
+    "the name of a schema instead of it": (
+        lambda: decode_registered("data", "orders"),  # type: ignore[arg-type]
+        r"decode_registered: schema is 'orders': expected a registered schema, such as regis",
+    ),
+    "columns instead of a registered schema": (
+        lambda: encode_json("row", "id long"),  # type: ignore[arg-type]
+        "encode_json: schema is 'id long': expected a registered schema",
+    ),
+    "a header instead of a schema": (
+        lambda: schema_headers("orders;1"),  # type: ignore[arg-type]
+        "schema_headers: schema is 'orders;1': expected a registered schema",
     ),
     "progress to a wildcard": (
         lambda: publish_progress(None, "a.*", servers=URL),  # type: ignore[arg-type]

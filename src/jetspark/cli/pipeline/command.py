@@ -150,13 +150,14 @@ def dry_run(**chosen: Any) -> None:
     "--refresh",
     multiple=True,
     metavar="TABLE",
-    help="Update only this table, view or sink. May be repeated.",
+    help="Update only this table or view, with --continuous also a sink. May be repeated.",
 )
 @click.option(
     "--full-refresh",
     multiple=True,
     metavar="TABLE",
-    help="Update only this table, view or sink, from the beginning. May be repeated.",
+    help="Update only this table or view, with --continuous also a sink, from the beginning. May "
+    "be repeated.",
 )
 @click.option("--full-refresh-all", is_flag=True, help="Recompute everything.")
 @click.option("--every", metavar="DURATION", help="Run again and again, at this interval.")

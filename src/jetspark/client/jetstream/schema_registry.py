@@ -179,14 +179,25 @@ class SchemaRegistry:
             return
 
     async def decode(
-        self, msg: SchemaMessage, *, timeout: Timeout | None = None
+        self, msg: SchemaMessage, *, schema: Schema | None = None, timeout: Timeout | None = None
     ) -> dict[str, Any]:
         """Return the fields of a message, decoded by the schema and version that its header names.
 
-        Schemas are read from the bucket once. Raises PayloadMismatch if it has no such header or
-        does not match the schema, SchemaNotFound if the registry does not have it.
+        With ``schema`` they are the fields of that version, whichever version wrote the message,
+        also one that was registered after ``schema`` was read; without the header the message is
+        taken for that version. Schemas are read from the bucket once. Raises PayloadMismatch if
+        the message has no such header or does not match the schema, SchemaNotFound if the registry
+        does not have it.
         """
+        if schema is not None and schema.registry != self.bucket:
+            raise ValueError(
+                f"schema: {schema.name!r} is of registry {schema.registry!r}, not {self.bucket!r}"
+            )
         named = header_of(msg.headers)
+        if schema is not None and (
+            named is None or named[0] != schema.name or named[1] in schema.versions
+        ):
+            return schema.decode(msg.data, msg.headers)
         if named is None:
             raise PayloadMismatch(
                 f"the message has no header {SCHEMA_HEADER}: decode it with a schema of your "
@@ -196,7 +207,8 @@ class SchemaRegistry:
         document = self._known.get(name)
         if document is None or all(one.version != version for one in document.versions):
             document = self._known[name] = await self._versions(name, timeout)
-        return Schema(self.bucket, name, document, version).decode(msg.data)
+        writer = Schema(self.bucket, name, document, version)
+        return writer.decode(msg.data) if schema is None else schema.decode_from(msg.data, writer)
 
     async def close(self) -> None:
         """Close the handle."""

@@ -48,7 +48,12 @@ class BatchDecoder:
 
     def _decode(self, payloads: pa.Array, references: pa.Array | None) -> pa.Array:
         if not pa.types.is_binary(payloads.type):
-            payloads = payloads.cast(pa.binary())
+            try:
+                payloads = payloads.cast(pa.binary())
+            except pa.ArrowNotImplementedError:
+                raise TypeError(
+                    f"the column of payloads is {payloads.type}: expected binary or string"
+                ) from None
         written = Written([], {}) if references is None else self._references.read(references)
         quick = None if written.reasons else self._quick
         arrays = None if quick is None else quick.decode(payloads)

@@ -177,6 +177,7 @@ def decode_registered(
     payload: "Column | str", schema: "Schema", *, headers: "Column | str | None" = None
 ) -> "Column":
     """Return a struct column with the fields of payloads, by the format of a registered schema."""
+    check_registered(schema, "decode_registered")
     decode: Any = {
         "json": decode_json,
         "msgpack": decode_msgpack,
@@ -185,6 +186,17 @@ def decode_registered(
     }[schema.format]
     column: Column = decode(payload, schema, headers=headers)
     return column
+
+
+def check_registered(schema: object, of: str) -> None:
+    """Refuse what is no registered schema; ``of`` is the function that was called."""
+    from jetspark.schemas.schema import Schema
+
+    if not isinstance(schema, Schema):
+        raise TypeError(
+            f"{of}: schema is {schema!r}: expected a registered schema, such as "
+            'registered_schema("SCHEMAS", "orders", servers=...)'
+        )
 
 
 def check_format(schema: "Schema", expected: str) -> None:

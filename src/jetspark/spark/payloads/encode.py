@@ -118,7 +118,9 @@ def schema_headers(schema: "Schema", headers: "Column | str | None" = None) -> "
 
         from jetspark.schemas.schema import SCHEMA_HEADER
         from jetspark.spark.columns import encode_headers
+        from jetspark.spark.payloads.decode import check_registered
 
+    check_registered(schema, "schema_headers")
     own = f.create_map(f.lit(SCHEMA_HEADER), f.array(f.lit(schema.headers[SCHEMA_HEADER])))
     if headers is None:
         return encode_headers(own)
@@ -142,8 +144,9 @@ def payloads_of(format_name: str, text: str, rows: list[Any]) -> list[bytes | No
 
 
 def _encoded_by(row: "Column | str", schema: "Schema", expected: str) -> "Column":
-    from jetspark.spark.payloads.decode import check_format
+    from jetspark.spark.payloads.decode import check_format, check_registered
 
+    check_registered(schema, f"encode_{expected}")
     check_format(schema, expected)
     return _encoded_with(row, schema.format, schema.text)
 

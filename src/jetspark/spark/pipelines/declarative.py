@@ -50,7 +50,7 @@ def run_declarative(
 
     tables = FileTables(project, selection.continues)
     messages = Messages(say)
-    with _same_environment(), redirect_stdout(messages), _watched(tables, settings):
+    with _same_environment(), redirect_stdout(messages), _watched(tables, settings, selection):
         _start_session(project, settings, master)
         started()
         # It also stops the session, whatever happens.
@@ -80,8 +80,13 @@ def _same_environment() -> Iterator[None]:
 
 
 @contextmanager
-def _watched(tables: FileTables, settings: Mapping[str, str]) -> Iterator[None]:
-    """Pass what the runner registers to ``tables``, and let our settings override the spec's."""
+def _watched(
+    tables: FileTables, settings: Mapping[str, str], selection: Selection
+) -> Iterator[None]:
+    """Pass what the runner registers to ``tables``, and let our settings override the spec's.
+
+    Sinks that ``selection`` names are refused.
+    """
     from pyspark.pipelines import cli
     from pyspark.pipelines.spark_connect_graph_element_registry import (
         SparkConnectGraphElementRegistry,
@@ -91,8 +96,10 @@ def _watched(tables: FileTables, settings: Mapping[str, str]) -> Iterator[None]:
 
     class Registry(SparkConnectGraphElementRegistry):
         def register_output(self, output: "Output") -> None:
-            from pyspark.pipelines.output import StreamingTable
+            from pyspark.pipelines.output import Sink, StreamingTable
 
+            if isinstance(output, Sink):
+                selection.check_sink(output.name)
             if isinstance(output, StreamingTable):
                 tables.add_table(output.name, output.format)
             super().register_output(output)

@@ -46,6 +46,14 @@ class Selection:
                     f"define: expected one of {', '.join(sorted(known))}"
                 )
 
+    def check_sink(self, name: str) -> None:
+        """Refuse a sink by name: Spark's own runner would leave it alone, without an error."""
+        if self and self.includes(name):
+            raise PipelineRefused(
+                f"--refresh or --full-refresh names {name!r}, which is a sink: Spark's own runner "
+                "selects tables and views only; use --continuous, or run without a selection"
+            )
+
 
 def select(
     project: Project, refresh: Iterable[str], full_refresh: Iterable[str], *, everything: bool

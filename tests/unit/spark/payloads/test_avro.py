@@ -188,3 +188,23 @@ def test_rows_become_records_again() -> None:
 def test_a_schema_without_columns_for_it_is_refused(schema: Any, problem: str) -> None:
     with pytest.raises(InvalidSchema, match=problem):
         spark_schema(schema_text(schema, "schema"), "schema")
+
+
+@pytest.mark.parametrize(
+    ("logical", "zone"), [("timestamp-millis", dt.UTC), ("local-timestamp-millis", None)]
+)
+def test_microseconds_are_refused_where_the_schema_has_milliseconds(
+    logical: str, zone: dt.tzinfo | None
+) -> None:
+    moment = {"type": "long", "logicalType": logical}
+    text = schema_text(record(("at", moment), ("all", {"type": "array", "items": moment})), "it")
+    for year in (2026, 1960):
+        whole = dt.datetime(year, 1, 1, microsecond=123_000, tzinfo=zone)
+        (payload,) = avro_records(text, b"", [{"at": whole, "all": [whole]}])
+        assert decode(plan(text), payload) == [{"at": whole, "all": [whole], "_rescued": None}]
+
+        finer = whole.replace(microsecond=123_001)
+        with pytest.raises(PayloadMismatch, match=r"^at: .* whole milliseconds \(truncate"):
+            avro_records(text, b"", [{"at": finer, "all": []}])
+        with pytest.raises(PayloadMismatch, match=r"^all\[1\]: .* whole milliseconds"):
+            avro_records(text, b"", [{"at": whole, "all": [whole, finer]}])

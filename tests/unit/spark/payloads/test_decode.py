@@ -417,3 +417,11 @@ def test_the_cyclic_collector_does_not_walk_a_batch_and_runs_again_afterwards() 
     with pytest.raises(PayloadMismatch):
         decode(schema, b"?", rescue=None)
     assert gc.isenabled()
+
+
+def test_a_column_that_holds_no_payloads_is_refused_with_its_type() -> None:
+    plan = DecodePlan(JSON, json.dumps(struct(a=LongType()).jsonValue()), "_rescued")
+    with pytest.raises(TypeError, match="payloads is int32: expected binary or string"):
+        BatchDecoder(plan).decode(pa.array([1], pa.int32()))
+    text = BatchDecoder(plan).decode(pa.array(['{"a": 1}'], pa.string()))
+    assert text.to_pylist() == [{"a": 1, "_rescued": None}]

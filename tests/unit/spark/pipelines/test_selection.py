@@ -54,3 +54,11 @@ def test_a_name_that_the_project_does_not_define_is_refused_with_those_that_it_d
 def test_everything_excludes_names(project: Project) -> None:
     with pytest.raises(PipelineRefused, match="excludes"):
         select(project, ("orders",), (), everything=True)
+
+
+def test_a_sink_is_refused_where_the_runner_would_leave_it_alone(project: Project) -> None:
+    for refresh, full in ((("Totals",), ()), (("orders",), ("totals",))):
+        with pytest.raises(PipelineRefused, match=r"'totals', which is a sink: .* --continuous"):
+            select(project, refresh, full, everything=False).check_sink("totals")
+    select(project, ("orders",), (), everything=False).check_sink("totals")
+    select(project, (), (), everything=True).check_sink("totals")

@@ -99,7 +99,7 @@ class Turns:
     def long_requests(self) -> Turnstile:
         return Turnstile(lambda _operation: None)  # no one else exists
 
-    def in_steps(self, _name: str, step: Callable[[], bool]) -> None:
+    def in_steps(self, _name: str, step: Callable[[], bool], *_finish: object) -> None:
         while not step():
             pass
 

@@ -25,6 +25,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from jetspark.server.monitor.web.turns import Turns
 from jetspark.server.net.crowd import Crowd
 from jetspark.server.net.listening import Acceptor, network_of, open_listener, peer_ip
+from jetspark.server.pacing import Pace, current_pace
 
 log: logging.Logger = logging.getLogger("jetspark.server.monitor")
 
@@ -56,6 +57,13 @@ _CROWDED: Final = PlainTextResponse(
 )
 # An open event stream would otherwise delay the end of the server forever.
 GRACE_S: Final = 1
+
+
+class NobodyWaits(BaseException):
+    """The client of a request has left: its answer is not finished.
+
+    No ``Exception``: no application handles it.
+    """
 
 
 class MonitorPort:
@@ -291,8 +299,18 @@ class _Protocol(H11Protocol):
         """Answer a request when it is its turn, if its client still waits."""
         cycle = self.cycle
         urgent = scope["path"].endswith(_HEALTH)
-        await self._home.requests.wait(_network(self.client), self, urgent=urgent)
-        if not cycle.disconnected:
+        network, turns = _network(self.client), self._home.requests
+
+        async def wait() -> None:
+            await turns.wait(network, self, urgent=urgent, continues=True)
+            if cycle.disconnected:
+                raise NobodyWaits
+
+        await turns.wait(network, self, urgent=urgent)
+        if cycle.disconnected:
+            return
+        current_pace.set(Pace(wait))
+        with contextlib.suppress(NobodyWaits):
             await self._serve(scope, receive, send)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -470,8 +470,10 @@ class ServerStatus:
 
     def connections(self) -> Collection[ConnectionView]:
         """Return the open connections of clients."""
-        found = [(each, each.session) for each in self._server.connections]
-        return Views(found, lambda each: ConnectionStatus(*each))
+        # Two lists: tens of thousands of pairs would cost passes of the garbage collector.
+        found = list(self._server.connections)
+        sessions = [each.session for each in found]
+        return Views(range(len(found)), lambda at: ConnectionStatus(found[at], sessions[at]))
 
     def closed(self) -> Iterable[ClosedConnection]:
         """Return the most recently closed connections, oldest first."""

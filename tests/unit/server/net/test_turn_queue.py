@@ -61,3 +61,27 @@ def test_a_turn_is_ended_once_however_many_read() -> None:
         loop.queue.count_read(READS_NS)
 
     assert len(loop.soon) == 1
+
+
+class Step:
+    """One step of work, which notes its name."""
+
+    def __init__(self, name: str, done: list[str]) -> None:
+        self._name = name
+        self._done = done
+
+    def resume(self) -> bool:
+        self._done.append(self._name)
+        return False
+
+
+def test_what_others_wait_for_does_not_wait_for_large_reads() -> None:
+    times = iter(range(0, 10**12, 10**9))
+    soon: list[Callable[[], None]] = []
+    queue, done = TurnQueue(soon.append, lambda: next(times)), list[str]()
+    for _ in range(1000):
+        queue.add(Step("large", done))
+    queue.add(Step("first", done), first=True)
+    soon[0]()
+
+    assert done == ["first", "large"]

@@ -645,7 +645,7 @@ class Server:
 
     def _fan_out(self, router: Router) -> None:
         """Deliver an account's messages for very many receivers in the following turns."""
-        # All clients of the account wait for it if it gets behind.
+        # All clients of the account wait for it if there is too much of it.
         self.turns.add(FanOuts(router.fan_out, lambda: self.flush(router)), first=True)
 
     def _call_soon(self, callback: Callable[[], None]) -> None:

@@ -31,7 +31,7 @@ class TurnQueue:
         monotonic_ns: Callable[[], int],
         crowd: Callable[[bool], None] = lambda _late: None,
     ) -> None:
-        """``crowd`` is told whether the turn is used up."""
+        """``crowd`` is called with whether the turn is used up."""
         self._call_soon = call_soon
         self._crowd = crowd
         self._monotonic_ns = monotonic_ns

@@ -12,6 +12,7 @@ loop, one address after the other (``turns.py``).
 import asyncio
 import contextlib
 import logging
+import select
 import socket
 import ssl
 from collections.abc import Generator
@@ -303,15 +304,29 @@ class _Protocol(H11Protocol):
 
         async def wait() -> None:
             await turns.wait(network, self, urgent=urgent, continues=True)
-            if cycle.disconnected:
+            if cycle.disconnected or self._is_cut():
                 raise NobodyWaits
 
         await turns.wait(network, self, urgent=urgent)
-        if cycle.disconnected:
+        if cycle.disconnected or self._is_cut():
             return
         current_pace.set(Pace(wait))
         with contextlib.suppress(NobodyWaits):
             await self._serve(scope, receive, send)
+
+    def _is_cut(self) -> bool:
+        """Return whether the client has left; it is not noticed while further input waits."""
+        if not self.transport.is_closing():
+            ask = select.poll()
+            # POLLHUP and POLLERR: a client that only ended its side may still read.
+            ask.register(self.transport.get_extra_info("socket").fileno(), 0)
+            if not ask.poll(0):
+                return False
+        # As in `send_400_response`: uvicorn would report the missing answer.
+        self.cycle.disconnected = True
+        self.cycle.message_event.set()
+        self.transport.abort()
+        return True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called once the socket is connected, and TLS is established where it is used."""

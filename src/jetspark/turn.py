@@ -12,7 +12,9 @@ from typing import Final
 from mypy_extensions import i64
 
 UNITS_PER_TURN: Final[i64] = 16_384
-"""About four milliseconds."""
+"""About four milliseconds: of one client."""
+UNITS_OF_ALL: Final[i64] = 2 * UNITS_PER_TURN
+"""Of all clients together, in one turn; each of them may still do one thing of any cost."""
 UNIT_NS: Final = 250
 
 
@@ -22,16 +24,57 @@ class Turn:
     def __init__(self) -> None:
         self.left: i64 = UNITS_PER_TURN
         self._stop: Callable[[], None] | None = None
+        # What the current client got, what the next one gets, and what is left for all.
+        self._given: i64 = UNITS_PER_TURN
+        self._share: i64 = UNITS_PER_TURN
+        self._left_of_all: i64 = UNITS_OF_ALL
+        # Calls something in the next turn of the loop.
+        self._next_turn: Callable[[Callable[[], None]], object] | None = None
+        self._counting: bool = False
+        # Large reads have used up this turn of the loop.
+        self.crowded: bool = False
+
+    def crowd(self, crowded: bool) -> None:
+        """Note whether large reads have used up this turn of the loop."""
+        self.crowded = crowded
+
+    def follow_loop(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        """Limit what all clients together do in one turn of this loop."""
+        self._next_turn = call_soon
 
     def begin(self, stop: Callable[[], None]) -> None:
         """Serve one client from now on; ``stop`` is called when its share is used up."""
-        self.left = UNITS_PER_TURN
+        self.left = self._given = self._share
+        self._stop = stop
+
+    def begin_again(self, stop: Callable[[], None]) -> None:
+        """Serve a client that waited for its turn: it has a whole share."""
+        self.left = self._given = UNITS_PER_TURN
         self._stop = stop
 
     def end(self) -> None:
         """Serve no client from now on."""
         self._stop = None
-        self.left = UNITS_PER_TURN
+        if self.left < self._given:
+            self._count(self._given - self.left)
+        self.left = self._given = UNITS_PER_TURN
+
+    def _count(self, units: i64) -> None:
+        """Count what a client did."""
+        if self._next_turn is None:
+            return
+        if not self._counting:
+            self._counting = True
+            self._next_turn(self._start_over)
+        self._left_of_all -= units
+        if self._left_of_all < UNITS_PER_TURN:
+            self._share = max(self._left_of_all, 1)
+
+    def _start_over(self) -> None:
+        """Begin another turn of the loop."""
+        self._counting = False
+        self._left_of_all = UNITS_OF_ALL
+        self._share = UNITS_PER_TURN
 
     def spend(self, units: i64) -> None:
         """Count work that was done."""

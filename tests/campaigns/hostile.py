@@ -20,11 +20,14 @@ from pathlib import Path
 
 from tests.support.certificates import make_certificate
 from tests.support.hostile_clients import CONFIG, HOSTILE, PASSWORD, TLS, Hostile, Target
+from tests.support.hostile_mix import Mix
 from tests.support.neighbour import Neighbour, Waits
 from tests.support.servers import ServerProcess
 
 from jetspark import COMPILED
 
+# How long all kinds attack at once.
+MIX_S = 35.0
 # The promise is for the compiled build.
 LONGEST_MS = 100 if COMPILED else 400
 
@@ -59,6 +62,18 @@ class Street:
             max(during.wall_ms, after.wall_ms),
             during.pings + after.pings,
         )
+
+    def mix(self, seconds: float) -> Waits:
+        """How long the neighbour waits while thirty of fifteen kinds attack at once."""
+        mix = Mix(self._target)
+        self._neighbour.waits()
+        try:
+            mix.run(seconds)
+            waits = self._neighbour.waits()
+        finally:
+            mix.close()
+        assert len(mix.runs) > 10, mix.runs
+        return waits
 
     def internal_errors(self) -> int:
         """How many requests failed with an unexpected exception; only ours counts them."""
@@ -116,6 +131,9 @@ def campaign(deadline: float, seed: int) -> str:
                     worst[hostile.__name__] = max(waits.server_ms, worst.get(hostile.__name__, 0))
                     visits += 1
                     pings += waits.pings
+                if not tls:
+                    worst["all at once"] = made.mix(MIX_S).server_ms
+                    assert worst["all at once"] < LONGEST_MS, worst
                 assert made.internal_errors() == 0
     name = max(worst, key=lambda each: worst[each])
     return (

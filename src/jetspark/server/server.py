@@ -39,7 +39,7 @@ from jetspark.server.config.blocks.accounts import AccountJetStream
 from jetspark.server.config.language.problem import ConfigProblem, ConfigRefused
 from jetspark.server.config.packages import MONITORING, check_packages
 from jetspark.server.config.settings import Settings
-from jetspark.server.jetstream.budgets import output_budget
+from jetspark.server.jetstream.budgets import input_budget, output_budget
 from jetspark.server.jetstream.remotes import Remotes
 from jetspark.server.jetstream.runtime import JetStreamRuntime
 from jetspark.server.net.busy_poll import BusyPoll
@@ -49,9 +49,9 @@ from jetspark.server.net.freed_memory import FreedMemory
 from jetspark.server.net.joins import Joins
 from jetspark.server.net.keepalive import Keepalive
 from jetspark.server.net.listening import Acceptor, open_listener, shown_address
+from jetspark.server.net.shared_memory import SharedMemory, kept_input, unread_output
 from jetspark.server.net.tls import TlsRuntime, tls_runtime
 from jetspark.server.net.turn_queue import FanOuts, TurnQueue
-from jetspark.server.net.unread_output import UnreadOutput
 from jetspark.server.pacing import paced
 from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.flusher import Flusher
@@ -109,7 +109,10 @@ class Server:
         self.pending: Pending = Pending()
         self.flusher: Flusher = Flusher(self.pending, self._fan_out)
         self.turn: Turn = Turn()
-        self.turns: TurnQueue = TurnQueue(self._call_soon, self.clock.monotonic_ns)
+        self.turn.follow_loop(self._call_soon)
+        self.turns: TurnQueue = TurnQueue(
+            self._call_soon, self.clock.monotonic_ns, self.turn.crowd
+        )
         self.connections: set[Connection] = set()
         # Those of them that have not authenticated yet.
         self.strangers: Crowd[Connection] = Crowd()
@@ -153,7 +156,8 @@ class Server:
         ours = self.settings.jetspark
         self.login_limits: LoginLimits = LoginLimits(self.clock, ours.limits)
         self.connection_limits: ConnectionLimits = ConnectionLimits(ours.limits)
-        self.unread: UnreadOutput = UnreadOutput(output_budget(ours.memory.pending))
+        self.unread: SharedMemory = unread_output(output_budget(ours.memory.pending))
+        self.input: SharedMemory = kept_input(input_budget(ours.memory.input))
         self.joins: Joins = Joins()
         self._freed_memory = FreedMemory()
         self._no_connections = asyncio.Event()
@@ -433,6 +437,10 @@ class Server:
             except Exception as error:  # noqa: BLE001 - only a line of /connz
                 self.failures.note(f"{connection.session}, closing", error)
 
+    def note_freed(self, size: int) -> None:
+        """Count memory that a client no longer needs."""
+        self._freed_memory.note(size)
+
     def left(self, connection: Connection) -> None:
         """Remove a closed connection."""
         parser = connection.client.parser
@@ -440,6 +448,7 @@ class Server:
         parser.drop()
         self.keepalive.forget(connection)
         self.unread.forget(connection)
+        self.input.forget(connection)
         self.connection_limits.leave(connection.session.network)
         self._closing.discard(connection)
         if not self.connections and not self._closing:
@@ -508,6 +517,7 @@ class Server:
         self.login_limits.follow(settings.jetspark.limits)
         self.connection_limits.follow(settings.jetspark.limits)
         self.unread.follow(output_budget(settings.jetspark.memory.pending))
+        self.input.follow(input_budget(settings.jetspark.memory.input))
         self.keepalive.follow(
             ping_interval_ns=settings.ping_interval,
             ping_max=settings.ping_max,
@@ -635,7 +645,8 @@ class Server:
 
     def _fan_out(self, router: Router) -> None:
         """Deliver an account's messages for very many receivers in the following turns."""
-        self.turns.add(FanOuts(router.fan_out, lambda: self.flush(router)))
+        # All clients of the account wait for it if there is too much of it.
+        self.turns.add(FanOuts(router.fan_out, lambda: self.flush(router)), first=True)
 
     def _call_soon(self, callback: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_soon(callback)

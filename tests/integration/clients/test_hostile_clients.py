@@ -13,6 +13,7 @@ pytestmark = pytest.mark.skipif(
     not Path("/proc/self/schedstat").exists(), reason="the kernel does not count CPU time there"
 )
 SCALE = 0.03
+MIX_S = 5.0
 
 
 @pytest.fixture(scope="module")
@@ -36,3 +37,9 @@ def test_a_neighbour_does_not_wait(plain: Street, hostile: Hostile) -> None:
 @pytest.mark.parametrize("hostile", TLS)
 def test_a_tls_neighbour_does_not_wait(secured: Street, hostile: Hostile) -> None:
     assert secured.visit(hostile).server_ms < LONGEST_MS
+
+
+def test_a_neighbour_does_not_wait_for_all_kinds_at_once(tmp_path: Path) -> None:
+    with street(tmp_path, "jetspark", SCALE) as made:
+        assert made.mix(MIX_S).server_ms < LONGEST_MS
+        assert made.internal_errors() == 0

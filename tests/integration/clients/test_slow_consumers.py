@@ -243,3 +243,21 @@ def test_memory_of_payloads_that_were_never_completed_is_released_when_their_cli
         assert server.resident_mib() <= (before + full) / 2
     finally:
         server.end()
+
+
+def test_half_sent_messages_of_many_clients_have_one_limit(tmp_path: Path) -> None:
+    server = Watched(tmp_path, "max_payload: 8MB\njetspark { memory { input: 20MB } }\n")
+    peers = [Peer(server) for _ in range(40)]
+    try:
+        before = server.resident_mib()
+        for peer in peers:
+            peer.ask(QUIET)
+            with contextlib.suppress(ConnectionError):
+                peer.send(b"PUB load 4000000\r\n" + bytes(3_900_000))
+
+        assert "jetspark.memory.input" in server.wait_for("closed: ")
+        assert server.resident_mib() - before < 60
+    finally:
+        for peer in peers:
+            peer.close()
+        server.end()

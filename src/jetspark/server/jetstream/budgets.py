@@ -50,6 +50,14 @@ def output_budget(configured: int, proc: Path = Path("/proc"), cgroup: Path = _C
     return memory // 2
 
 
+def input_budget(configured: int) -> int:
+    """Return the maximum input that all clients together may have unprocessed.
+
+    If it is not configured, it is a quarter of the memory.
+    """
+    return configured if configured > 0 else output_budget(0) // 2
+
+
 def storage_budget(folder: Path, used: int = 0, grown: int = 0) -> int:
     """Return the maximum size of the store: three quarters of the free disk, and what it has.
 

@@ -21,6 +21,7 @@ from jetspark.server.monitor.uptime import format_rtt, format_uptime
 from jetspark.server.pacing import paced
 
 LIMIT_DEFAULT: Final = 1024
+SUBSCRIPTIONS_PER_TURN: Final = 1024
 GLOBAL_ACCOUNT: Final = "$G"
 
 
@@ -176,7 +177,7 @@ async def connz(view: ServerStatus, options: ConnzOptions) -> Connz:
         return Connz(
             server_id="", now=view.date(now_ns), offset=options.offset, limit=options.limit
         )
-    open_rows = [] if options.state is State.CLOSED else _open_rows(view, options)
+    open_rows = [] if options.state is State.CLOSED else await _open_rows(view, options)
     closed_rows = [] if options.state is State.OPEN else _closed_rows(view, options)
     total = len(open_rows) + len(closed_rows)
     if options.cid:
@@ -188,7 +189,7 @@ async def connz(view: ServerStatus, options: ConnzOptions) -> Connz:
     page = rows[options.offset : options.offset + options.limit]
     # Encoded one by one: a long page does not block the loop at the end.
     connections = tuple(
-        [msgspec.Raw(encode(_info(view, row, options, now_ns))) async for row in paced(page)]
+        [msgspec.Raw(encode(await _info(view, row, options, now_ns))) async for row in paced(page)]
     )
     return Connz(
         server_id=view.identity.server_id,
@@ -213,10 +214,10 @@ def _read_state(text: str) -> State:
             raise BadArgument(f"Error decoding state for {text}")
 
 
-def _open_rows(view: ServerStatus, options: ConnzOptions) -> list[_Row]:
+async def _open_rows(view: ServerStatus, options: ConnzOptions) -> list[_Row]:
     return [
         _Row(connection)
-        for connection in view.connections()
+        async for connection in paced(view.connections())
         if not options.account or connection.account == options.account
     ]
 
@@ -235,7 +236,9 @@ def _wanted(row: _Row, options: ConnzOptions) -> bool:
     return not options.user or row.connection.details().user == options.user
 
 
-def _info(view: ServerStatus, row: _Row, options: ConnzOptions, now_ns: int) -> ConnectionInfo:
+async def _info(
+    view: ServerStatus, row: _Row, options: ConnzOptions, now_ns: int
+) -> ConnectionInfo:
     connection = row.connection
     details, traffic = connection.details(), connection.traffic
     until_ns = row.stop_ns or now_ns
@@ -266,7 +269,7 @@ def _info(view: ServerStatus, row: _Row, options: ConnzOptions, now_ns: int) -> 
         lang=details.lang,
         version=details.version,
         **_tls(details, auth=options.auth),
-        **_subscriptions(row, options),
+        **await _subscriptions(row, options),
         **(_authorization(details, is_open=not row.stop_ns) if options.auth else {}),
     )
 
@@ -291,21 +294,23 @@ def _peer(certificate: PeerCertificate) -> PeerCertInfo:
     )
 
 
-def _subscriptions(row: _Row, options: ConnzOptions) -> dict[str, Any]:
+async def _subscriptions(row: _Row, options: ConnzOptions) -> dict[str, Any]:
     connection = row.connection
     if options.subs_detail:
         # Closed ones include their account, as in nats-server: they are listed for all accounts.
         account = connection.account if row.stop_ns else ""
-        details = tuple(
-            detail_of(each, connection.cid, account, connection.details().name_tag)
-            for each in connection.subscriptions()
-        )
-        return {"subscriptions_list_detail": details}
+        tag = connection.details().name_tag
+        details = [
+            detail_of(each, connection.cid, account, tag)
+            async for each in paced(connection.subscriptions(), SUBSCRIPTIONS_PER_TURN)
+        ]
+        return {"subscriptions_list_detail": tuple(details)}
     if options.subs:
-        subjects = tuple(
-            each.subject.decode(errors="replace") for each in connection.subscriptions()
-        )
-        return {"subscriptions_list": subjects}
+        subjects = [
+            each.subject.decode(errors="replace")
+            async for each in paced(connection.subscriptions(), SUBSCRIPTIONS_PER_TURN)
+        ]
+        return {"subscriptions_list": tuple(subjects)}
     return {}
 
 

@@ -35,6 +35,7 @@ from jetspark.server.monitor.settings_echo import JetStreamEcho, ServerEcho
 from jetspark.server.monitor.store_stats import BatchStats, CommitStats, StreamStore
 from jetspark.server.monitor.traffic import TrafficView
 from jetspark.server.net.connection import Connection
+from jetspark.server.net.session import Session
 from jetspark.server.pacing import Views
 from jetspark.server.routing.receiver import Subscription
 from jetspark.store.log.stream_log import StreamLog
@@ -103,9 +104,10 @@ class LostConsumer(NamedTuple):
 class ConnectionStatus:
     """One connection."""
 
-    def __init__(self, connection: Connection) -> None:
-        session = connection.session
+    def __init__(self, connection: Connection, session: Session) -> None:
         self._connection = connection
+        # The connection drops its own some time after its end.
+        self._session = session
         self.cid: int = session.client_id
         self.account: str = session.user.account.name if session.user is not None else ""
         self.start_ns: int = session.started_ns
@@ -120,7 +122,7 @@ class ConnectionStatus:
 
     def details(self) -> ConnectionDetails:
         """Return the facts that do not change after CONNECT."""
-        session = self._connection.session
+        session = self._session
         options = session.options
         return ConnectionDetails(
             ip=session.ip,
@@ -134,7 +136,7 @@ class ConnectionStatus:
         )
 
     def _tls(self) -> TlsDetails | None:
-        session = self._connection.session
+        session = self._session
         if session.tls is None:
             return None
         return tls_facts.details(session.tls, first=self._connection.handshake_first)
@@ -145,8 +147,9 @@ class ConnectionStatus:
 
     def request_rtt(self) -> None:
         """Measure the round trip time, if that was not done yet."""
-        session = self._connection.session
-        if session.rtt_ns == 0 and session.ping_sent_ns == 0:
+        session = self._session
+        closing = self._connection.client.closing
+        if session.rtt_ns == 0 and session.ping_sent_ns == 0 and not closing:
             session.ping(session.now_ns())
             self._connection.flush()
 
@@ -410,7 +413,7 @@ class ServerStatus:
     def note_closed(self, connection: Connection, reason: str) -> None:
         """Record a connection that ends."""
         now = self._server.clock.now_ns()
-        self._closed.add(ConnectionStatus(connection), now, reason)
+        self._closed.add(ConnectionStatus(connection, connection.session), now, reason)
 
     @property
     def echo(self) -> ServerEcho:
@@ -467,7 +470,10 @@ class ServerStatus:
 
     def connections(self) -> Collection[ConnectionView]:
         """Return the open connections of clients."""
-        return [ConnectionStatus(connection) for connection in self._server.connections]
+        # Two lists: tens of thousands of pairs would cost passes of the garbage collector.
+        found = list(self._server.connections)
+        sessions = [each.session for each in found]
+        return Views(range(len(found)), lambda at: ConnectionStatus(found[at], sessions[at]))
 
     def closed(self) -> Iterable[ClosedConnection]:
         """Return the most recently closed connections, oldest first."""

@@ -13,11 +13,17 @@ from mypy_extensions import i64
 from jetspark.server.net.busy_poll import CHUNK_MAX, BusyPoll
 from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.flusher import Flusher
+from jetspark.turn import Turn
 
 # A large read is processed in pieces: the output of one piece for each receiver stays below the
 # size from which malloc maps fresh pages, which cost more than everything else (bench: fan-out
 # 1:10 takes 2.3 us of CPU per message with pieces of 256 KiB, 1.8 with 64, 1.5 with 48).
 CHUNK: Final = 48 * 1024
+# How much is read of a client if large reads have used up the turn: it is kept for another turn,
+# and tens of thousands of clients may send much at the same time.
+CROWDED_MAX: Final = 16 * 1024
+# The size from which a payload that is not complete is counted.
+HELD_MIN: Final[i64] = 16 * 1024
 
 
 class Reading(Protocol):
@@ -31,6 +37,9 @@ class Reading(Protocol):
 
     def stall(self) -> None:
         """Pause this publisher: a receiver cannot keep up."""
+
+    def note_input(self) -> None:
+        """Count input that is kept: a payload that is not complete."""
 
 
 class ChunkReader:
@@ -49,6 +58,8 @@ class ChunkReader:
         self._connection: Reading | None = connection
         self._client: ConnectedClient = client
         self._buffer: memoryview[int] = buffer
+        self._small: memoryview[int] = buffer[:CROWDED_MAX]
+        self._turn: Turn = client.router.turn
         self._now_ns: Callable[[], int] = now_ns
         self._flusher: Flusher = flusher
         self._busy_poll: BusyPoll | None = busy_poll
@@ -56,8 +67,11 @@ class ChunkReader:
         self._pause: Callable[[], None] = client.pause
 
     def get_buffer(self, sizehint: int) -> "memoryview[int]":  # noqa: ARG002 - always the same
-        """Return one buffer for all connections: a chunk is processed before the next read."""
-        return self._buffer
+        """Return one buffer for all connections: a chunk is processed before the next read.
+
+        Part of it if what is read would only be kept for another turn.
+        """
+        return self._small if self._turn.crowded else self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Parse one chunk and write the resulting output."""
@@ -79,6 +93,8 @@ class ChunkReader:
         client.parser.feed(bytes(self._buffer[:nbytes]))
         behind = self._flusher.flush(client.router)
         turn.end()
+        if client.parser.held() > HELD_MIN:
+            connection.note_input()
         if client.paused:
             connection.wait_for_turn()
         if behind:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, cast
 from jetspark.protocol.encoder import encode_err
 from jetspark.server.close_reason import CloseReason
 from jetspark.server.net.busy_poll import CHUNK_MAX
-from jetspark.server.net.chunk_reader import CHUNK, ChunkReader
+from jetspark.server.net.chunk_reader import CHUNK, HELD_MIN, ChunkReader
 from jetspark.server.net.session import Session
 from jetspark.server.net.tls import TlsChannel, TlsRuntime
 from jetspark.server.net.trace import Tracer
@@ -79,6 +79,7 @@ class Connection(asyncio.BufferedProtocol):
         # It waits for another turn; the part of its last read that was not processed yet.
         self._waiting = False
         self._backlog = b""
+        self._keeps_input = False
         # A read that was put off as a whole: as it came from the socket.
         self._unopened = b""
         # A large message from it is being assembled in a thread.
@@ -375,7 +376,8 @@ class Connection(asyncio.BufferedProtocol):
         turn = self._server.turn
         if self._server.turns.is_late() and (nbytes > CHUNK_MAX or self._shakes_hands()):
             self._unopened = bytes(data)
-            self.wait_for_turn()
+            self._wait_longer()
+            self.note_input()
             return
         began_ns = time.thread_time_ns()
         full = nbytes == len(self._buffer)
@@ -391,14 +393,17 @@ class Connection(asyncio.BufferedProtocol):
         self._server.turns.count_read(time.thread_time_ns() - began_ns)
         if client.paused:
             self._backlog = bytes(data[taken:])
-            self.wait_for_turn()
+            self._wait_longer()
         elif self._joining:
             self._backlog = bytes(data[taken:])
-        elif full and time.thread_time_ns() - self._turn_began_ns > TURN_NS:
+        self.note_input()
+        if client.paused or self._joining:
+            return
+        if full and time.thread_time_ns() - self._turn_began_ns > TURN_NS:
             # There is more to read, and the loop would read up to 32 buffers of one client before
             # it serves the next. Yielding after each of them would make the groups that are
             # written to disk together smaller, so time decides.
-            self.wait_for_turn()
+            self._wait_longer()
 
     def _shakes_hands(self) -> bool:
         """Return whether TLS is not established yet: that takes milliseconds."""
@@ -474,12 +479,46 @@ class Connection(asyncio.BufferedProtocol):
         return True
 
     def wait_for_turn(self) -> None:
-        """Continue in another turn of the loop."""
+        """Continue in another turn of the loop, before clients that sent much."""
+        self._wait(first=True)
+
+    def _wait_longer(self) -> None:
+        """Continue in another turn, after clients that sent little."""
+        self._wait(first=False)
+
+    def _wait(self, *, first: bool) -> None:
         if not self._waiting:
             self._waiting = True
             if not self._ended:
                 self.pause_reading()
-            self._server.turns.add(self)
+            self._server.turns.add(self, first=first)
+
+    # Kept input --------------------------------------------------------------------------------
+
+    def kept_bytes(self) -> int:
+        """Return how much input is kept: not complete, or waiting for its turn."""
+        if self._ended:
+            return 0
+        return int(self.client.parser.held()) + len(self._backlog) + len(self._unopened)
+
+    def note_input(self) -> None:
+        """Count the input that is kept; if all clients have too much, the largest is closed."""
+        kept = self.kept_bytes()
+        if kept > HELD_MIN:
+            self._keeps_input = True
+            self._server.input.note(self, kept)
+        elif self._keeps_input:
+            self._keeps_input = False
+            self._server.input.forget(self)
+
+    def refuse_input(self, details: str) -> None:
+        """Close the connection, and drop what it has sent: there is too much of it."""
+        log.error("%s - closed: %s", self.session, details)
+        self._backlog = self._unopened = b""
+        self._gone = None
+        self._server.note_freed(int(self.client.parser.held()))
+        self.client.parser.drop()
+        self.abort(CloseReason.MAXIMUM_PAYLOAD)
 
     def release(self) -> None:
         """Process held input: the client is ready."""
@@ -499,6 +538,7 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:  # noqa: BLE001 - one client, not all that wait
             self.fail(error)
             more = False
+        self.note_input()
         if not more:
             self._waiting = False
             if self._gone is not None:
@@ -514,7 +554,7 @@ class Connection(asyncio.BufferedProtocol):
         if client.router.is_behind():
             return True
         turn = self._server.turn
-        turn.begin(self._pause)
+        turn.begin_again(self._pause)
         client.resume()
         if self._server.flush(client.router):
             self.stall()

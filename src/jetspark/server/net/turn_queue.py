@@ -23,23 +23,31 @@ class Resumable(Protocol):
 
 
 class TurnQueue:
-    """Gives each its turn, in order."""
+    """Gives each its turn, in order; those with little to do do not wait for the others."""
 
     def __init__(
-        self, call_soon: Callable[[Callable[[], None]], object], monotonic_ns: Callable[[], int]
+        self,
+        call_soon: Callable[[Callable[[], None]], object],
+        monotonic_ns: Callable[[], int],
+        crowd: Callable[[bool], None],
     ) -> None:
+        """``crowd`` is called with whether the turn is used up."""
         self._call_soon = call_soon
+        self._crowd = crowd
         self._monotonic_ns = monotonic_ns
-        self._waiting: deque[Resumable] = deque()
+        # What others wait for, and clients that sent little, before the rest: however many wait
+        # with large reads.
+        self._first: deque[Resumable] = deque()
+        self._rest: deque[Resumable] = deque()
         self._due = False
         # The CPU time of large reads and of this queue in this turn; that of the queue alone.
         self._reads_ns = 0
         self._ran_ns = 0
         self._ends_turn = False
 
-    def add(self, resumable: Resumable) -> None:
-        """Continue something in the following turns."""
-        self._waiting.append(resumable)
+    def add(self, resumable: Resumable, *, first: bool = False) -> None:
+        """Continue something in the following turns; ``first``: before large reads."""
+        (self._first if first else self._rest).append(resumable)
         if not self._due:
             self._due = True
             self._call_soon(self._run)
@@ -58,11 +66,13 @@ class TurnQueue:
             self._ends_turn = True
             self._call_soon(self._begin_turn)
         self._reads_ns += cpu_ns
+        self._crowd(self.is_late())
 
     def _begin_turn(self) -> None:
         """Start over; the queue may have had its share of this turn before."""
         self._ends_turn = False
         self._reads_ns, self._ran_ns = self._ran_ns, 0
+        self._crowd(self.is_late())
         if self._reads_ns:
             self.count_read(0)
 
@@ -73,21 +83,26 @@ class TurnQueue:
         self.count_read(self._ran_ns)
 
     def _run_some(self) -> None:
-        until = self._monotonic_ns() + TURN_NS
+        began = self._monotonic_ns()
+        self._run_of(self._first, began + TURN_NS // 2)
+        self._run_of(self._rest, began + TURN_NS)
+        if self._first or self._rest:
+            self._call_soon(self._run)
+        else:
+            self._due = False
+
+    def _run_of(self, waiting: deque[Resumable], until: int) -> None:
+        """Continue some of them: at least one."""
         # An unfinished one continues in another turn of the loop, not in this one.
-        for _ in range(len(self._waiting)):
-            resumable = self._waiting.popleft()
+        for _ in range(len(waiting)):
+            resumable = waiting.popleft()
             try:
                 if resumable.resume():
-                    self._waiting.append(resumable)
+                    waiting.append(resumable)
             except Exception:  # one of them, not all
                 log.exception("A request that runs in steps failed unexpectedly and was abandoned")
             if self._monotonic_ns() >= until:
                 break
-        if self._waiting:
-            self._call_soon(self._run)
-        else:
-            self._due = False
 
 
 class FanOuts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import signal
 import socket
@@ -23,6 +24,7 @@ from jetspark.server.monitor.web import http
 from jetspark.server.monitor.web.app import create_app
 from jetspark.server.monitor.web.http import MonitorPort
 from jetspark.server.net import listening
+from jetspark.server.pacing import paced
 
 
 async def get(port: int, path: str, tls: ssl.SSLContext | None = None) -> tuple[int, bytes]:
@@ -395,6 +397,58 @@ async def test_requests_that_come_together_are_answered_a_few_per_turn_of_the_lo
 
     assert sum(turns) == 200
     assert max(turns) <= 2 * http.ANSWERS_PER_TURN
+
+
+async def test_answers_that_take_many_steps_share_the_turns_of_the_loop() -> None:
+    turns: list[int] = []
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        async for _ in paced(range(20), per_turn=1):
+            turns[-1] += 1
+        await PlainTextResponse("answer")(scope, receive, send)
+
+    def count() -> None:
+        turns.append(0)
+        asyncio.get_running_loop().call_soon(count)
+
+    port = MonitorPort(application)
+    bound = await port.start("127.0.0.1", 0)
+    clients = [await asyncio.open_connection("127.0.0.1", bound) for _ in range(40)]
+    count()
+    for _, writer in clients:
+        writer.write(b"GET /connz HTTP/1.1\r\nHost: x\r\n\r\n")
+    for reader, _ in clients:
+        await reader.readuntil(b"answer")
+    for _, writer in clients:
+        writer.close()
+    await port.stop()
+
+    assert sum(turns) == 800
+    assert max(turns) <= 2 * http.ANSWERS_PER_TURN
+
+
+async def test_an_answer_is_abandoned_when_its_client_has_left(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def application(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        try:
+            async for _ in paced(itertools.repeat(0, 1_000_000), per_turn=1):
+                began.set()
+        finally:
+            ended.set()
+
+    port = MonitorPort(application)
+    bound = await port.start("127.0.0.1", 0)
+    _, writer = await asyncio.open_connection("127.0.0.1", bound)
+    writer.write(b"GET /connz HTTP/1.1\r\nHost: x\r\n\r\n")
+    await began.wait()
+    writer.close()
+    await asyncio.wait_for(ended.wait(), 5)
+    await port.stop()
+
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("started", [False, True])

@@ -76,3 +76,15 @@ async def test_nothing_is_kept_for_an_owner_that_left() -> None:
 
     assert done == [0, -1]
     assert turns.drop("a", 5) is None
+
+
+async def test_work_that_continues_comes_before_new_work_if_there_is_much_of_it() -> None:
+    turns, done = Turns(1), list[str]()
+    turns.run("a", 0, partial(done.append, "first"))
+    for number in range(5):
+        turns.run("a", f"new {number}", partial(done.append, "new"))
+        turns.run("a", number, partial(done.append, "continued"), continues=True)
+    while len(done) < 11:
+        await asyncio.sleep(0)
+
+    assert done == ["first", "continued", "continued", *["new"] * 5, *["continued"] * 3]

@@ -13,7 +13,7 @@ class Loop:
 
     def __init__(self) -> None:
         self.soon: list[Callable[[], None]] = []
-        self.queue = TurnQueue(self.soon.append, lambda: 0)
+        self.queue = TurnQueue(self.soon.append, lambda: 0, lambda _late: None)
 
     def turn(self) -> None:
         soon = self.soon[:]
@@ -61,3 +61,28 @@ def test_a_turn_is_ended_once_however_many_read() -> None:
         loop.queue.count_read(READS_NS)
 
     assert len(loop.soon) == 1
+
+
+class Step:
+    """One step of work, which notes its name."""
+
+    def __init__(self, name: str, done: list[str]) -> None:
+        self._name = name
+        self._done = done
+
+    def resume(self) -> bool:
+        self._done.append(self._name)
+        return False
+
+
+def test_what_others_wait_for_does_not_wait_for_large_reads() -> None:
+    times = iter(range(0, 10**12, 10**9))
+    soon: list[Callable[[], None]] = []
+    queue = TurnQueue(soon.append, lambda: next(times), lambda _late: None)
+    done = list[str]()
+    for _ in range(1000):
+        queue.add(Step("large", done))
+    queue.add(Step("first", done), first=True)
+    soon[0]()
+
+    assert done == ["first", "large"]

@@ -63,10 +63,12 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     """Memory limits of the parts, in bytes. 0: the built-in default.
 
     ``pending`` is the output of all clients together, by default half of the memory that the
-    process may use; ``max_pending`` is per client.
+    process may use; ``max_pending`` is per client. ``input`` is what all clients together have
+    sent and the server has not processed yet, by default a quarter.
     """
 
     pending: ByteCount = ByteCount(0)
+    input: ByteCount = ByteCount(0)
     read_buffer: ByteCount = ByteCount(0)
     cache: ByteCount = ByteCount(0)
     batches: ByteCount = ByteCount(0)

@@ -12,6 +12,7 @@ loop, one address after the other (``turns.py``).
 import asyncio
 import contextlib
 import logging
+import select
 import socket
 import ssl
 from collections.abc import Generator
@@ -25,6 +26,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from jetspark.server.monitor.web.turns import Turns
 from jetspark.server.net.crowd import Crowd
 from jetspark.server.net.listening import Acceptor, network_of, open_listener, peer_ip
+from jetspark.server.pacing import Pace, current_pace
 
 log: logging.Logger = logging.getLogger("jetspark.server.monitor")
 
@@ -56,6 +58,13 @@ _CROWDED: Final = PlainTextResponse(
 )
 # An open event stream would otherwise delay the end of the server forever.
 GRACE_S: Final = 1
+
+
+class NobodyWaits(BaseException):
+    """The client of a request has left: its answer is not finished.
+
+    No ``Exception``: no application handles it.
+    """
 
 
 class MonitorPort:
@@ -291,9 +300,33 @@ class _Protocol(H11Protocol):
         """Answer a request when it is its turn, if its client still waits."""
         cycle = self.cycle
         urgent = scope["path"].endswith(_HEALTH)
-        await self._home.requests.wait(_network(self.client), self, urgent=urgent)
-        if not cycle.disconnected:
+        network, turns = _network(self.client), self._home.requests
+
+        async def wait() -> None:
+            await turns.wait(network, self, urgent=urgent, continues=True)
+            if cycle.disconnected or self._is_cut():
+                raise NobodyWaits
+
+        await turns.wait(network, self, urgent=urgent)
+        if cycle.disconnected or self._is_cut():
+            return
+        current_pace.set(Pace(wait))
+        with contextlib.suppress(NobodyWaits):
             await self._serve(scope, receive, send)
+
+    def _is_cut(self) -> bool:
+        """Return whether the client has left; it is not noticed while further input waits."""
+        if not self.transport.is_closing():
+            ask = select.poll()
+            # POLLHUP and POLLERR: a client that only ended its side may still read.
+            ask.register(self.transport.get_extra_info("socket").fileno(), 0)
+            if not ask.poll(0):
+                return False
+        # As in `send_400_response`: uvicorn would report the missing answer.
+        self.cycle.disconnected = True
+        self.cycle.message_event.set()
+        self.transport.abort()
+        return True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called once the socket is connected, and TLS is established where it is used."""

@@ -11,24 +11,41 @@ from typing import Final
 
 # A turn of the loop starts no more work after this much CPU time.
 TURN_NS: Final = 4_000_000
+# While this much work of an address continues, none of it begins: the answers that are being made
+# need memory.
+BEGUN_MAX: Final = 4
 
 
 class _Queue:
     """What waits for an address, by who wants it: urgent work first, the rest in order."""
 
     def __init__(self) -> None:
-        self.urgent: dict[object, Callable[[], None]] = {}
-        self.other: dict[object, Callable[[], None]] = {}
+        self._urgent: dict[object, Callable[[], None]] = {}
+        # Work that continues.
+        self._begun: dict[object, Callable[[], None]] = {}
+        self._other: dict[object, Callable[[], None]] = {}
 
-    def take(self) -> Callable[[], None]:
-        works = self.urgent or self.other
-        return works.pop(next(iter(works)))
+    def add(
+        self, owner: object, work: Callable[[], None], *, urgent: bool, continues: bool
+    ) -> None:
+        works = self._begun if continues else self._other
+        (self._urgent if urgent else works)[owner] = work
+
+    def take(self) -> tuple[Callable[[], None], bool]:
+        """Return the next work, and whether it continues."""
+        works = self._urgent or self._other
+        if not self._urgent and (len(self._begun) >= BEGUN_MAX or not works):
+            works = self._begun
+        return works.pop(next(iter(works))), works is self._begun
 
     def drop(self, owner: object) -> Callable[[], None] | None:
-        return self.urgent.pop(owner, None) or self.other.pop(owner, None)
+        for works in (self._urgent, self._begun, self._other):
+            if owner in works:
+                return works.pop(owner)
+        return None
 
     def __bool__(self) -> bool:
-        return bool(self.urgent or self.other)
+        return bool(self._urgent or self._begun or self._other)
 
 
 class Turns:
@@ -45,17 +62,28 @@ class Turns:
         self._timed = False
 
     def run(
-        self, network: str, owner: object, work: Callable[[], None], *, urgent: bool = False
+        self,
+        network: str,
+        owner: object,
+        work: Callable[[], None],
+        *,
+        urgent: bool = False,
+        continues: bool = False,
     ) -> None:
-        """Do some work now if there is room in this turn, otherwise in a later one."""
-        if not self._waiting and self._has_room():
+        """Do some work now if there is room in this turn, otherwise in a later one.
+
+        What ``continues`` earlier work is done in a later turn.
+        """
+        if not self._waiting and self._has_room() and not continues:
             self._do(work)
         else:
             queue = self._waiting.setdefault(network, _Queue())
-            (queue.urgent if urgent else queue.other)[owner] = work
+            queue.add(owner, work, urgent=urgent, continues=continues)
         self._begin_later()
 
-    async def wait(self, network: str, owner: object, *, urgent: bool = False) -> None:
+    async def wait(
+        self, network: str, owner: object, *, urgent: bool = False, continues: bool = False
+    ) -> None:
         """Return when it is the turn of ``owner``, or when it is dropped."""
         granted = asyncio.get_running_loop().create_future()
 
@@ -63,7 +91,7 @@ class Turns:
             if not granted.done():
                 granted.set_result(None)
 
-        self.run(network, owner, grant, urgent=urgent)
+        self.run(network, owner, grant, urgent=urgent, continues=continues)
         try:
             await granted
         finally:
@@ -103,10 +131,13 @@ class Turns:
             while self._waiting and self._has_room():
                 network = next(iter(self._waiting))
                 queue = self._waiting.pop(network)
-                work = queue.take()
+                work, continues = queue.take()
                 if queue:
                     self._waiting[network] = queue
                 self._do(work)
+                if continues:
+                    # It is known to be long, and some of its steps are: sorting 40,000 clients.
+                    self._left = 0
         finally:
             if self._left < self._count:
                 self._begin_later()

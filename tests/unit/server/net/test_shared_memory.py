@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jetspark.server.net.unread_output import UnreadOutput
+from jetspark.server.net.shared_memory import kept_input, unread_output
 
 
 class Reader:
@@ -33,7 +33,7 @@ class Readers:
     """Some of them, and which were closed."""
 
     def __init__(self, limit: int) -> None:
-        self.output = UnreadOutput(limit)
+        self.output = unread_output(limit)
         self.closed: list[Reader] = []
 
     def note(self, *unread: int) -> list[Reader]:
@@ -93,3 +93,31 @@ def test_a_lower_limit_applies_at_once(*, closing: bool) -> None:
     readers.output.follow(600)
 
     assert readers.closed == [largest]
+
+
+class Sender:
+    """A connection of which so many bytes are kept."""
+
+    def __init__(self, kept: int) -> None:
+        self.kept = kept
+        self.refused = ""
+
+    def kept_bytes(self) -> int:
+        return self.kept
+
+    def refuse_input(self, details: str) -> None:
+        self.refused = details
+
+
+def test_those_that_sent_the_most_are_closed_if_too_much_input_is_kept() -> None:
+    kept = kept_input(800)
+    senders: list[Any] = [Sender(size) for size in (100, 300, 200, 150)]
+    for sender in senders:
+        kept.note(sender, sender.kept)
+    assert not any(sender.refused for sender in senders)
+
+    last: Any = Sender(90)
+    kept.note(last, 90)
+    assert "jetspark.memory.input" in senders[1].refused
+    assert [bool(sender.refused) for sender in senders] == [False, True, False, False]
+    assert kept.total == 540

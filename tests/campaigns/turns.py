@@ -69,8 +69,8 @@ def fan_out(probe: TurnProbe) -> None:
 def alternating(probe: TurnProbe) -> None:
     """A subscription, a message, a subscription, a message, all of one subject."""
     with probe.client() as client:
-        # 2,000: the answers (28 MB) stay below max_pending however slowly they are read.
-        client.send(b"".join(b"SUB s %d\r\nPUB s 0\r\n\r\n" % sid for sid in range(2_000)))
+        # 1,000: the answers (7 MB) stay below max_pending however slowly they are read.
+        client.send(b"".join(b"SUB s %d\r\nPUB s 0\r\n\r\n" % sid for sid in range(1_000)))
         client.settle()
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 import bcrypt
 import pytest
+from tests.support.raw_client import Raw
 
 import jetspark
 
@@ -138,3 +139,20 @@ async def test_headers_may_not_follow_a_connect_that_asks_for_none(tmp_path: Pat
         client.publish("box.end", b"the only one")
         assert (await inbox.next(timeout=60)).subject == "box.end"
     assert not heard
+
+
+@pytest.mark.parametrize(("password", "heard"), [("a", b"PONG\r\n"), ("b", VIOLATION)])
+async def test_a_client_that_logs_in_while_the_server_is_behind_is_checked_later(
+    tmp_path: Path, password: str, heard: bytes
+) -> None:
+    """What it sends with its CONNECT was taken for an operation without one."""
+    config = tmp_path / "server.conf"
+    config.write_text(
+        'listen: "127.0.0.1:-1"\nauthorization { users: [{ user: ann, password: a }] }\n'
+    )
+    async with jetspark.Server(config=config) as server:
+        raw = await Raw.open(server.port)
+        (connection,) = server._inner.connections
+        connection.client.pause()
+        assert await raw.say(connect("ann", password)) == heard
+        raw.close()

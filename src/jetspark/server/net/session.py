@@ -164,11 +164,15 @@ class Session:
             self._judge(verdict, options)
 
     def prepare_parser(self, body: bytes) -> None:
-        """Prepare the parser for what follows a CONNECT that is processed later."""
+        """Prepare the parser for what follows a CONNECT that is processed later.
+
+        What follows is held, and processed after it.
+        """
         try:
             self._expect_headers(decode_connect(body, self.options))
         except ValueError:
             return  # reported when it is processed
+        self._client.parser.awaiting_connect = False
 
     def _expect_headers(self, options: ConnectOptions) -> None:
         """Allow HPUB, or not, before it is known whether the client may stay.

@@ -142,7 +142,7 @@ async def test_headers_may_not_follow_a_connect_that_asks_for_none(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("password", "heard"), [("a", b"PONG\r\n"), ("b", VIOLATION)])
-async def test_a_client_that_logs_in_while_the_server_is_behind_is_checked_later(
+async def test_a_client_that_logs_in_while_very_many_messages_wait_is_checked_later(
     tmp_path: Path, password: str, heard: bytes
 ) -> None:
     """What it sends with its CONNECT was taken for an operation without one."""

@@ -1,6 +1,6 @@
 """The scale table: each of its rows on both servers, what is asked for, and whether it is reached.
 
-    python -m bench.scale_table --out build/scale.md           about a quarter of an hour
+    python -m bench.scale_table --out FILE           about a quarter of an hour
     python -m bench.scale_table --scale 0.01 --only streams    one part, small
 
 A quiet machine is needed. Every part also says how long another client waits at most meanwhile

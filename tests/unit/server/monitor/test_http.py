@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from starlette.responses import PlainTextResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.support.certificates import make_certificate
 from tests.support.monitor_fakes import FakeView, busy_view
 
@@ -370,61 +370,61 @@ async def test_https_is_served_with_the_context_it_is_given(tmp_path: Path) -> N
     assert status == 200
 
 
+class LoopTurns:
+    """Counts what an application does in each turn of the loop."""
+
+    def __init__(self) -> None:
+        self.counts: list[int] = []
+
+    def note(self) -> None:
+        self.counts[-1] += 1
+
+    def _next(self) -> None:
+        self.counts.append(0)
+        asyncio.get_running_loop().call_soon(self._next)
+
+    async def serve(self, application: ASGIApp, request: bytes, times: int) -> None:
+        """Send requests on 40 connections at the same time, and read all answers."""
+        port = MonitorPort(application)
+        bound = await port.start("127.0.0.1", 0)
+        clients = [await asyncio.open_connection("127.0.0.1", bound) for _ in range(40)]
+        self._next()
+        for _, writer in clients:
+            writer.write(request * times)
+        for reader, _ in clients:
+            for _ in range(times):
+                await reader.readuntil(b"answer")
+        for _, writer in clients:
+            writer.close()
+        await port.stop()
+
+
 async def test_requests_that_come_together_are_answered_a_few_per_turn_of_the_loop() -> None:
     """Others are served in between: clients of the server, and another address."""
-    turns: list[int] = []
+    turns = LoopTurns()
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        turns[-1] += 1
+        turns.note()
         await PlainTextResponse("answer")(scope, receive, send)
 
-    def count() -> None:
-        turns.append(0)
-        asyncio.get_running_loop().call_soon(count)
+    await turns.serve(application, b"GET /varz HTTP/1.1\r\nHost: x\r\n\r\n", 5)
 
-    port = MonitorPort(application)
-    bound = await port.start("127.0.0.1", 0)
-    clients = [await asyncio.open_connection("127.0.0.1", bound) for _ in range(40)]
-    count()
-    for _, writer in clients:
-        writer.write(b"GET /varz HTTP/1.1\r\nHost: x\r\n\r\n" * 5)
-    for reader, _ in clients:
-        for _ in range(5):
-            await reader.readuntil(b"answer")
-    for _, writer in clients:
-        writer.close()
-    await port.stop()
-
-    assert sum(turns) == 200
-    assert max(turns) <= 2 * http.ANSWERS_PER_TURN
+    assert sum(turns.counts) == 200
+    assert max(turns.counts) <= 2 * http.ANSWERS_PER_TURN
 
 
 async def test_answers_that_take_many_steps_share_the_turns_of_the_loop() -> None:
-    turns: list[int] = []
+    turns = LoopTurns()
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         async for _ in paced(range(20), per_turn=1):
-            turns[-1] += 1
+            turns.note()
         await PlainTextResponse("answer")(scope, receive, send)
 
-    def count() -> None:
-        turns.append(0)
-        asyncio.get_running_loop().call_soon(count)
+    await turns.serve(application, b"GET /connz HTTP/1.1\r\nHost: x\r\n\r\n", 1)
 
-    port = MonitorPort(application)
-    bound = await port.start("127.0.0.1", 0)
-    clients = [await asyncio.open_connection("127.0.0.1", bound) for _ in range(40)]
-    count()
-    for _, writer in clients:
-        writer.write(b"GET /connz HTTP/1.1\r\nHost: x\r\n\r\n")
-    for reader, _ in clients:
-        await reader.readuntil(b"answer")
-    for _, writer in clients:
-        writer.close()
-    await port.stop()
-
-    assert sum(turns) == 800
-    assert max(turns) <= 2 * http.ANSWERS_PER_TURN
+    assert sum(turns.counts) == 800
+    assert max(turns.counts) <= 2 * http.ANSWERS_PER_TURN
 
 
 async def test_an_answer_is_abandoned_when_its_client_has_left(

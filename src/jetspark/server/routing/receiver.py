@@ -22,6 +22,16 @@ class Traffic:
         self.out_msgs: i64 = 0
         self.out_bytes: i64 = 0
 
+    def count_in(self, size: i64) -> None:
+        """Count a received message."""
+        self.in_msgs += 1
+        self.in_bytes += size
+
+    def count_out(self, messages: i64, size: i64) -> None:
+        """Count delivered messages of this size each."""
+        self.out_msgs += messages
+        self.out_bytes += messages * size
+
 
 class Pending:
     """The receivers that have output, each once."""
@@ -81,6 +91,14 @@ class Receiver:
         self.connection = connection
         self.out_max = out_max
 
+    def detach(self) -> None:
+        """Break the reference cycle with the driver's object: the connection ended."""
+        self.connection = None
+
+    def write_to(self, transport: Any) -> None:
+        """Write output to the transport directly; None: the connection does it."""
+        self.transport = transport
+
     def negotiate(self, echo: bool, headers: bool) -> None:
         """Apply the options of CONNECT."""
         self.echo = echo
@@ -106,6 +124,18 @@ class Receiver:
     def is_full(self) -> bool:
         """Return whether the transport takes no more; a write changes that."""
         return self.paused
+
+    def pause(self) -> None:
+        """Hold runs of messages: the transport takes no more."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """Get runs of messages again: the transport has taken what waited."""
+        self.paused = False
+
+    def count_given(self, size: i64) -> None:
+        """Count output that the connection gave to the transport."""
+        self.given += size
 
     def flush(self) -> bool:
         """Write the output in one call; True if the client cannot keep up."""

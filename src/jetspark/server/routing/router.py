@@ -29,7 +29,7 @@ from jetspark.server.routing.receiver import Receiver, Subscription, Traffic
 from jetspark.server.routing.relay import NO_RELAY, Relay
 from jetspark.server.routing.route import NARROW_MAX, Route, is_compact, route_of, units_of
 from jetspark.subjects.sublist import Match, Sublist
-from jetspark.turn import UNITS_PER_TURN, Turn
+from jetspark.turn import Turn
 
 # A payload or header block of this size or more is not copied for each receiver.
 LARGE_PART: Final = 512 * 1024
@@ -161,6 +161,24 @@ class Router:
         # A stream stores subjects that start with an underscore: then inboxes are no exception.
         self.stores_inboxes: bool = False
 
+    def set_time(self, now: i64) -> None:
+        """Let what follows happen at this engine time."""
+        self.now = now
+
+    def limit_subscriptions(self, subscriptions_max: i64) -> None:
+        """Allow the account so many subscriptions; 0: no limit."""
+        self.subscriptions_max = subscriptions_max
+
+    def remember_subject(self, subject: bytes) -> bytes:
+        """Return the subject of a message; the previous object if it is the same again.
+
+        That one has its hash already.
+        """
+        if subject == self.last_subject:
+            return self.last_subject
+        self.last_subject = subject
+        return subject
+
     def serve(
         self,
         engine: AccountEngine,
@@ -264,8 +282,7 @@ class Router:
 
     def count_walks(self, sublist: Sublist) -> None:
         """Count long searches as work: of patterns that lead nowhere there may be very many."""
-        units = sublist.walks.nodes // NODES_PER_UNIT
-        sublist.walks.nodes = 0
+        units = sublist.walks.take_nodes() // NODES_PER_UNIT
         self._own_left -= units
         self.turn.spend(units)
 
@@ -353,17 +370,14 @@ class Router:
                         receiver.wake()
                     if receiver.parts_size + len(out) > receiver.out_max:
                         receiver.overflow()
-                    traffic = receiver.traffic
-                    traffic.out_msgs += 1
-                    traffic.out_bytes += size
+                    receiver.traffic.count_out(1, size)
                     given += 1
                     subscription.delivered += 1
                     if subscription.max_msgs > 0:
                         subscription.check_done()
                 i += 1
             if given > 0:
-                self.traffic.out_msgs += given
-                self.traffic.out_bytes += given * size
+                self.traffic.count_out(given, size)
                 delivered = True
         if route.groups and self.to_groups(
             route.groups,
@@ -507,7 +521,7 @@ class Router:
     def fan_out(self) -> bool:
         """Continue messages for very many receivers, for one turn; True while some wait."""
         turn = self.turn
-        turn.left = UNITS_PER_TURN
+        turn.begin_own()
         at = self._fanned_out
         count: i64 = len(self.fan_outs)
         while at < count and self.fan_outs[at].step(self, turn):
@@ -614,10 +628,8 @@ class Router:
         receiver.wake()
         if receiver.parts_size + len(receiver.out) > receiver.out_max:
             receiver.overflow()
-        receiver.traffic.out_msgs += 1
-        receiver.traffic.out_bytes += size
-        self.traffic.out_msgs += 1
-        self.traffic.out_bytes += size
+        receiver.traffic.count_out(1, size)
+        self.traffic.count_out(1, size)
         subscription.count()
 
     # The server's own messages -----------------------------------------------------------------

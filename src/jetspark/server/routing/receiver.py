@@ -22,16 +22,6 @@ class Traffic:
         self.out_msgs: i64 = 0
         self.out_bytes: i64 = 0
 
-    def count_in(self, size: i64) -> None:
-        """Count a received message."""
-        self.in_msgs += 1
-        self.in_bytes += size
-
-    def count_out(self, messages: i64, size: i64) -> None:
-        """Count delivered messages of this size each."""
-        self.out_msgs += messages
-        self.out_bytes += messages * size
-
 
 class Pending:
     """The receivers that have output, each once."""

@@ -169,16 +169,6 @@ class Router:
         """Allow the account so many subscriptions; 0: no limit."""
         self.subscriptions_max = subscriptions_max
 
-    def remember_subject(self, subject: bytes) -> bytes:
-        """Return the subject of a message; the previous object if it is the same again.
-
-        That one has its hash already.
-        """
-        if subject == self.last_subject:
-            return self.last_subject
-        self.last_subject = subject
-        return subject
-
     def serve(
         self,
         engine: AccountEngine,
@@ -370,14 +360,17 @@ class Router:
                         receiver.wake()
                     if receiver.parts_size + len(out) > receiver.out_max:
                         receiver.overflow()
-                    receiver.traffic.count_out(1, size)
+                    traffic = receiver.traffic
+                    traffic.out_msgs += 1
+                    traffic.out_bytes += size
                     given += 1
                     subscription.delivered += 1
                     if subscription.max_msgs > 0:
                         subscription.check_done()
                 i += 1
             if given > 0:
-                self.traffic.count_out(given, size)
+                self.traffic.out_msgs += given
+                self.traffic.out_bytes += given * size
                 delivered = True
         if route.groups and self.to_groups(
             route.groups,
@@ -628,8 +621,10 @@ class Router:
         receiver.wake()
         if receiver.parts_size + len(receiver.out) > receiver.out_max:
             receiver.overflow()
-        receiver.traffic.count_out(1, size)
-        self.traffic.count_out(1, size)
+        receiver.traffic.out_msgs += 1
+        receiver.traffic.out_bytes += size
+        self.traffic.out_msgs += 1
+        self.traffic.out_bytes += size
         subscription.count()
 
     # The server's own messages -----------------------------------------------------------------

@@ -279,7 +279,7 @@ class Staged:
             self.join_batch(total)
             self.restage(entry, seq)
         else:
-            entry.stage(seq)
+            entry.staged_last = seq
         self.entries.append(entry)
         self.time = time
         self.seq = seq

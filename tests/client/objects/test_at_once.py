@@ -1,6 +1,6 @@
 """Object stores that several clients change at once, cancelled calls, damaged objects, odd names.
 
-Issue 7, "Object store": a failed or cut put leaves no garbage. ADR-53: markers, not purges.
+A failed or cut put leaves no garbage. ADR-53: markers, not purges.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Object stores leave no garbage, follow links, and live on mirrors (issue 7, "Object store")."""
+"""Object stores leave no garbage, follow links, and live on mirrors."""
 
 import asyncio
 import json

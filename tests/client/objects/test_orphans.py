@@ -1,6 +1,6 @@
 """What killed puts leave is found and removed, and nothing else is (objects/orphans.py).
 
-Issue 7, "Object store": a failed or cut put leaves no garbage. A killed one does, until someone
+A failed or cut put leaves no garbage. A killed one does, until someone
 calls ``purge_orphans``.
 """
 

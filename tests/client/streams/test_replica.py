@@ -1,4 +1,4 @@
-"""Replicas in the process (issue 7): current, bounded, and never stale when asked."""
+"""Replicas in the process: current, bounded, and never stale when asked."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A server that stops in the middle of a fast batch (ADR-50, leader change; issue 6)."""
+"""A server that stops in the middle of a fast batch (ADR-50, leader change)."""
 
 from __future__ import annotations
 

@@ -24,6 +24,8 @@ from jetspark.subjects.tokens import is_valid_literal
 from jetspark.units import format_rfc3339, parse_duration
 
 _SECOND: Final = 1_000_000_000
+# Servers keep a time to live in nanoseconds.
+_TTL_MAX_S: Final = (2**63 - 1) // _SECOND
 # A cron expression starts with seconds.
 _CRON_FIELDS: Final = 6
 _WHOLE: Final = ("tinyint", "smallint", "int", "bigint")
@@ -306,8 +308,11 @@ def _ttl_text(value: float | str, name: str) -> str:
         if duration < 1_000_000_000:
             raise RowRefused(f"{name} is {value!r}: expected at least 1 second")
         return value
-    if value < 1:
-        raise RowRefused(f"{name} is {value}: expected at least 1 second")
+    # Not true of NaN either.
+    if not 1 <= value <= _TTL_MAX_S:
+        raise RowRefused(
+            f"{name} is {value}: expected at least 1 second, and at most {_TTL_MAX_S}"
+        )
     return f"{value}s"
 
 

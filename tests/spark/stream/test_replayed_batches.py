@@ -753,3 +753,21 @@ def test_whatever_changes_between_two_lives_a_replay_is_the_first_run(
             model.plan()
     finally:
         streams.jetstream.delete_stream(model.name)
+
+
+def test_a_new_query_that_starts_outside_of_the_stream_has_read_nothing(
+    streams: "Streams", name: str, filled: sync.Stream
+) -> None:
+    filled.purge(seq=31)
+    for first, problem in (
+        ("7", "starts at 31"),
+        ("102", f"last sequence of stream {name!r} is 100"),
+    ):
+        with pytest.raises(
+            PlanningFailed, match=f"startingOffsets is {first}, but .*{problem}"
+        ) as no:
+            _query(streams, name, startingOffsets=first).plan()
+        assert "has read" not in str(no.value)
+
+        query = _query(streams, name, startingOffsets=first, failOnDataLoss="false")
+        assert _flat(query.step()) == (list(range(31, 101)) if first == "7" else [])

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -46,7 +47,7 @@ from jetspark.spark.stream.planner import (
     SequenceRange,
     Unread,
     admit,
-    check_position,
+    plan_range,
     share,
 )
 from jetspark.spark.stream.position_consumer import PositionConsumers
@@ -135,14 +136,12 @@ class StreamMessages:
             if first < beyond:
                 # To detect a missing permission before any task has started.
                 list(self._rows.ranges.scan(stream, first, first))
-        start = Offset(first, view.created)
+        asked = msgspec.structs.replace(options, starting_seq=first, ending_seq=None)
         try:
-            check_position(view.name, start, view.created, view.bounds)
+            first = plan_range(asked, view.bounds).first
         except DataLoss as loss:
-            if options.fail_on_data_loss:
-                raise PlanningFailed(f"startingOffsets is {first}, but {loss}") from None
-            start = Offset(loss.resume_at, view.created)
-        return Beginning(view, start)
+            raise PlanningFailed(str(loss)) from None
+        return Beginning(view, Offset(first, view.created))
 
     def snapshot(self, first: int) -> None:
         """A stream has none: the limits apply from its first message."""

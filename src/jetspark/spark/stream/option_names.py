@@ -66,7 +66,7 @@ OPTIONS: Final[Mapping[Use, tuple[str, ...]]] = {
     Use.WRITE_STREAM: (*_WRITE, "idPrefix", *STREAMING_WRITE_OPTIONS),
 }
 
-# Options of Spark's Kafka source that have another name here, in lower case; and those of its sink.
+# Options of Spark's Kafka source and sink that have another name here, in lower case.
 KAFKA_OPTIONS: Final[Mapping[str, str]] = {
     "kafka.bootstrap.servers": "servers",
     "subscribe": "streams",

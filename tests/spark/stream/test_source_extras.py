@@ -279,6 +279,14 @@ def test_read_modes(streams: "Streams") -> None:
         PlanningFailed, match="allow_direct disabled, which readMode direct requires"
     ):
         refused.reader(refused.schema()).partitions()
+    work = StreamConfig(name="MODESWORK", subjects=("MODESWORK.>",), retention=Retention.WORKQUEUE)
+    streams.jetstream.create_stream(work)
+    streams.jetstream.publish("MODESWORK.0", b"1")
+    refused = _source(streams, "MODESWORK", readMode="consumer")
+    with pytest.raises(
+        PlanningFailed, match="'MODESWORK' is a work queue, from which readMode con"
+    ):
+        refused.reader(refused.schema()).partitions()
     for name, value in (("onCommit", "burn"), ("onCommit", "ack:"), ("readMode", "quick")):
         wrong = _source(streams, "MODES", **{name: value})
         with pytest.raises(InvalidOptions, match=f"{name} '{value}' is not one of"):

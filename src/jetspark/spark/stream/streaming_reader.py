@@ -61,6 +61,7 @@ from jetspark.spark.stream.view import (
     first_since,
     is_selected,
     planning,
+    refuse_foreign_filters,
     stream_names,
     view_of,
 )
@@ -102,9 +103,11 @@ class StreamMessages:
 
     expiry_is_loss = True
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+    def __init__(self, options: SourceOptions, schema: StructType, *, alone: bool) -> None:
         self._options = options
         self._rows = StreamRows(options, schema)
+        # Filters of a read of several streams need not match in each.
+        self._alone = alone
 
     @property
     def began_at_latest(self) -> bool:
@@ -125,6 +128,8 @@ class StreamMessages:
         with self.lend() as client:
             stream = self.find(client)
             view = view_of(await_sequence(stream, options))
+            if self._alone:
+                refuse_foreign_filters(stream, options.subjects)
             beyond = view.bounds.last_seq + 1
             earliest = max(view.bounds.first_seq, 1)
             if options.starting_time_ns is not None:
@@ -175,7 +180,9 @@ class SelectedStreams:
 
     def source(self, name: str) -> MicroBatchSource:
         """Return one of the streams."""
-        return StreamMessages(self._options.for_stream(name), self._schema)
+        return StreamMessages(
+            self._options.for_stream(name), self._schema, alone=not self._options.reads_several
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of ``partition``. Runs in a task."""

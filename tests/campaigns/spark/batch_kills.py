@@ -167,7 +167,7 @@ def campaign(
     """Kill before every step of three micro-batches in turn, as long as there is time."""
     missing = KINDS[kind].missing()
     if missing:
-        return f"skipped: {missing}"
+        return f"{kind}: skipped: {missing}"
     stream = f"ORIGIN-{kind}"
     with sync.connect(url) as client:
         jetstream = client.jetstream()

@@ -10,6 +10,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
@@ -146,8 +147,7 @@ class Delta:
 
     def write(self, rows: "DataFrame", batch: "Batch") -> None:
         """Append, unless the table has this transaction."""
-        import deltalake
-
+        deltalake = import_module("deltalake")
         if deltalake.DeltaTable.is_deltatable(self._place):
             done = deltalake.DeltaTable(self._place).transaction_version(batch.name)
             if done is not None and done >= batch.id:
@@ -165,8 +165,7 @@ class Delta:
 
     def rows(self) -> Rows:
         """Return what a reader sees."""
-        import deltalake
-
+        deltalake = import_module("deltalake")
         return _columns(deltalake.DeltaTable(self._place).to_pyarrow_table())
 
 
@@ -190,11 +189,9 @@ class Iceberg:
         return _columns(self._catalog().load_table("default.copied").scan().to_arrow())
 
     def _catalog(self) -> Any:
-        from pyiceberg.catalog import load_catalog
-
         self._place.mkdir(parents=True, exist_ok=True)
         uri = {"uri": f"sqlite:///{self._place}/catalog.db", "warehouse": f"file://{self._place}"}
-        found = load_catalog("campaign", type="sql", **uri)
+        found = import_module("pyiceberg.catalog").load_catalog("campaign", type="sql", **uri)
         found.create_namespace_if_not_exists("default")
         return found
 

@@ -187,7 +187,8 @@ class Session:
 
     async def _check_password(self, options: ConnectOptions, asked: NeedsHash) -> None:
         checks = self._server.password_checks
-        matched = await checks.run(self.network, asked.check, self._connection.has_left)
+        left = self._connection.has_left
+        matched = await checks.run(self.network, options.user, asked.check, left)
         if matched is None or (matched and self._client.closing):
             self._server.login_limits.succeeded(self.network, options.user)  # no failure
         if self._client.closing:

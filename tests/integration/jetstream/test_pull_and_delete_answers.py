@@ -102,7 +102,7 @@ async def test_a_purge_counts_as_activity_of_the_ack_floor(tmp_path: Path) -> No
     assert "last_active" in info["ack_floor"]
 
 
-async def test_what_a_stream_is_worth_is_said_outside_its_metadata(tmp_path: Path) -> None:
+async def test_the_durability_of_a_stream_is_answered_outside_its_metadata(tmp_path: Path) -> None:
     """Tools show metadata as the user's own (previously with ``_jetspark.durability``)."""
     async with served(tmp_path) as wire:
         await make(wire)

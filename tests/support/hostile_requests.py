@@ -119,8 +119,9 @@ def metadata(target: Target) -> None:
                 b"STREAM.UPDATE.M",
                 {"name": "M", "subjects": ["m.>"], "storage": "memory", "metadata": data},
             )
-        config = {"durable_name": "C", "ack_policy": "explicit", "metadata": data}
-        config |= {"max_deliver": 1_025, "backoff": [10**9 + n for n in range(1_024)]}
+        waits = [10**9 + n for n in range(1_024)]
+        config: dict[str, object] = {"durable_name": "C", "metadata": data}
+        config |= {"ack_policy": "explicit", "max_deliver": 1_025, "backoff": waits}
         for _ in range(target.times(50)):
             client.request(b"CONSUMER.CREATE.M.C", {"stream_name": "M", "config": config})
         client.send(request(b"STREAM.INFO.M") * target.times(500))
@@ -266,7 +267,7 @@ def redeliveries(target: Target) -> None:
 
 
 def batches(target: Target) -> None:
-    """20,000 atomic batches that are begun and left, and one of a thousand that is refused."""
+    """20,000 atomic batches that are started and left, and one of a thousand that is refused."""
     with target.client() as client:
         create(client, "B", ["b.>"], allow_atomic=True)
         first = b"Nats-Batch-Id: %b\r\nNats-Batch-Sequence: %d\r\n"
@@ -282,7 +283,7 @@ def batches(target: Target) -> None:
 
 
 def snapshots_of_what_is_deleted(target: Target) -> None:
-    """200 times a stream is filled, a snapshot of it begun, and the stream deleted."""
+    """200 times a stream is filled, a snapshot of it started, and the stream deleted."""
     with target.client() as client:
         for _ in range(target.times(200)):
             create(client, "O", ["o.>"])

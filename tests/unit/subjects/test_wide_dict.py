@@ -10,7 +10,8 @@ from jetspark.subjects.wide_dict import PART_SIZE, WideDict
 
 def test_it_does_what_a_dict_does_while_parts_are_divided() -> None:
     chosen = random.Random(7)
-    made, model = WideDict(), {}
+    made = WideDict()
+    model: dict[bytes, int] = {}
     for turn in range(8 * PART_SIZE):
         key = b"%d" % chosen.randrange(4 * PART_SIZE)
         if chosen.random() < 0.3:

@@ -92,8 +92,8 @@ def headers(target: Target) -> None:
         client.send(publish(b"$JS.API.STREAM.INFO.H", lines + b"\n", reply=b"_x") * 20)
         client.settle()
         client.send(b"SUB _x 1\r\n" + request(b"DIRECT.GET.H", {"seq": 1}) * target.times(1_000))
-        client.settle()
-        drop(client, "H")
+        wait(client, target.scale)
+    clean(target, "H")
 
 
 def republishes(target: Target) -> None:
@@ -105,7 +105,7 @@ def republishes(target: Target) -> None:
         client.send(b"".join(b"SUB again.* %d\r\n" % n for n in range(target.times(20_000))))
         client.send(b"PUB r 2\r\nhi\r\n" * target.times(200))
         client.settle()
-        drop(client, "R", *(f"R{number}" for number in range(10)))
+    clean(target, "R", *(f"R{number}" for number in range(10)))
 
 
 def metadata(target: Target) -> None:
@@ -131,11 +131,11 @@ def metadata(target: Target) -> None:
 
 
 def subject_changes(target: Target) -> None:
-    """200 updates of a stream that alternate between two lists of 3,000 subjects."""
+    """200 updates of a stream that alternate between two lists of 1,000 subjects."""
     with target.client() as client:
         create(client, "U", ["u.x"])
         for number in range(target.times(200)):
-            subjects = [f"u.{number % 2}.{n}" for n in range(3_000)]
+            subjects = [f"u.{number % 2}.{n}" for n in range(1_000)]
             client.request(
                 b"STREAM.UPDATE.U", {"name": "U", "subjects": subjects, "storage": "memory"}
             )
@@ -314,6 +314,12 @@ def histories(target: Target) -> None:
         client.send(publish(b"$KV.h.1", b"Nats-Rollup: all\r\n") * 2)
         client.settle()
         drop(client, "KV_h")
+
+
+def clean(target: Target, *names: str) -> None:
+    """Remove streams, by another client: the server may have closed the hostile one."""
+    with target.client() as client:
+        drop(client, *names)
 
 
 def wait(client: Wire, seconds: float) -> None:

@@ -146,6 +146,9 @@ class FileStore:
         )
         # The groups that the last stop left in the journal, during a start.
         self._view = JournalView()
+        # Whether there may be groups of streams that could not be opened earlier. Asked once per
+        # start, not once per stream.
+        self._may_be_kept = True
         # What was wrong with the journal, as sentences.
         self.journal_notes: list[str] = []
         self._mark = PLAIN_MARK
@@ -178,12 +181,14 @@ class FileStore:
             self._files.sync_folder(self._folder)
             self.reserve.make()
             self._read_journal()
+            self._may_be_kept = self.journal.keeps_any()
             for account in self._files.list_folder(self._folder):
                 if account.startswith("acct-"):
                     for log, recovery in self._open_account(self._folder / account, cannot_open):
                         logs.append(log)
                         report(log.identity, recovery)
             self._settle_journal(logs)
+            self._may_be_kept = True
         except BaseException:
             for log in logs:
                 log.close()
@@ -324,7 +329,8 @@ class FileStore:
         number = int(named[1], 16) if named is not None else 0
         # After a start, only those that it could not open have groups there.
         starting = number in self._view.streams
-        groups = self._view.of(number) if starting else self.journal.kept(number)
+        kept = not starting and self._may_be_kept
+        groups = self.journal.kept(number) if kept else self._view.of(number)
         stream = StreamFolder(
             self._files,
             folder,

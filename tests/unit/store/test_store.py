@@ -45,6 +45,38 @@ def started(disk: SimulatedDisk) -> list[str]:
     return [log.identity.name for log in logs]
 
 
+class CountingDisk(SimulatedDisk):
+    """Counts how often a folder is listed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listed = 0
+
+    def list_folder(self, path: Path) -> list[str]:
+        self.listed += 1
+        return super().list_folder(path)
+
+
+def start_costs(streams: int) -> tuple[int, int]:
+    """How often a start with so many new streams reads a file and lists a folder."""
+    disk = CountingDisk()
+    store = FileStore(disk, ROOT)
+    store.open(ignore)
+    for number in range(streams):
+        store.create(identity(f"S{number}", number=number + 1)).close()
+    store.close()
+    reads, listed = disk.read_calls, disk.listed
+    assert len(started(disk)) == streams
+    return disk.read_calls - reads, disk.listed - listed
+
+
+def test_a_start_reads_twice_and_lists_once_for_each_new_stream() -> None:
+    """With thousands of streams, what is done for each of them is the time of a start."""
+    few, many = start_costs(3), start_costs(13)
+
+    assert (many[0] - few[0], many[1] - few[1]) == (2 * 10, 10)
+
+
 def test_a_file_of_an_absurd_length_costs_no_stream_and_little_memory(tmp_path: Path) -> None:
     """Its length may be damaged, or it is sparse: it is never read whole."""
     store = FileStore(OsFiles(), tmp_path)

@@ -159,6 +159,20 @@ def refill(files: Files, handle: int, offset: int, end: int) -> None:
     files.write_synced(handle, [FILLER * (end - offset)], offset)
 
 
+def filler_begins(data: bytes) -> int:
+    """Return where the filler at the end of some bytes begins; their length if they have none.
+
+    By whole pieces: stripping single bytes takes 25 us for a stream that was just created, which
+    is a tenth of opening it.
+    """
+    end = len(data)
+    for piece in FILLERS:
+        while data.endswith(piece, 0, end):
+            end -= len(piece)
+    rest = max(0, end - FILLER_MIN)
+    return rest + len(data[rest:end].rstrip(FILLER))
+
+
 def without_filler(data: bytes, good: int) -> bytes:
     """Return the content of a segment without filler; ``good`` bytes are records."""
-    return data[: max(good, len(data.rstrip(FILLER)))]
+    return data[: max(good, filler_begins(data))]

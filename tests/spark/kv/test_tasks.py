@@ -1,5 +1,6 @@
 """Buckets as tables, against both servers and without a JVM."""
 
+import math
 import pickle
 import random
 import time
@@ -291,6 +292,21 @@ def test_the_last_row_of_a_key_wins(url: str, jetstream: sync.JetStream) -> None
 
     assert [entry.value for entry in bucket.history("a")] == [b"3"]
     assert bucket.get("b").value == b"1"
+
+
+@pytest.mark.parametrize("order", [[2.0, math.nan], [math.nan, 2.0]])
+def test_nan_is_the_last_in_order_as_in_spark(
+    url: str, jetstream: sync.JetStream, order: list[float]
+) -> None:
+    name = f"NANS{order.index(2.0)}"
+    bucket = _bucket(jetstream, name)
+    schema = StructType([*ROW.fields]).add("at", "double")
+
+    _write(
+        url, name, schema, {"key": ["a"] * 2, "value": map(str, order), "at": order}, orderBy="at"
+    )
+
+    assert bucket.get("a").value == b"nan"
 
 
 def test_an_expected_revision_is_compared(url: str, jetstream: sync.JetStream) -> None:

@@ -116,6 +116,18 @@ def test_a_batch_with_the_same_transaction_stores_nothing_twice(
     assert _stored(stream) == Counter(dict.fromkeys(range(1, 51), 2))
 
 
+def test_headers_that_act_in_the_target_are_kept(url: str, jetstream: sync.JetStream) -> None:
+    stream = _stream(jetstream, "ROLLED", allow_rollup_hdrs=True)
+    schema = StructType([*SCHEMA.fields]).add("headers", "binary")
+    rollup = b"NATS/1.0\r\nNats-Msg-Id: x\r\nNats-Rollup: sub\r\n\r\n"
+    rows = _batch("ROLLED", 1, 6, headers=[b"", b"", b"", b"", rollup, b""])
+
+    _writer(url, "ROLLED", schema, streaming=False).write(rows)
+
+    # Row 5 has the subject of row 2.
+    assert _stored(stream) == Counter([1, 3, 4, 5, 6])
+
+
 def test_ids_of_a_column_are_used_as_they_are(url: str, jetstream: sync.JetStream) -> None:
     stream = _stream(jetstream, "OWN")
     rows = _batch("OWN", 1, 4, msg_id=["a", "b", "a", "c"])

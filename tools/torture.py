@@ -38,6 +38,7 @@ from tests.campaigns.rights import Campaign as Rights  # noqa: E402
 from tests.campaigns.spark.archive import STANDALONE, unpacked  # noqa: E402
 from tests.campaigns.spark.archive import campaign as run_spark_archive  # noqa: E402
 from tests.campaigns.spark.batch_kills import campaign as run_spark_batch_kills  # noqa: E402
+from tests.campaigns.spark.batch_sinks import KINDS as SINKS  # noqa: E402
 from tests.campaigns.spark.connect import (  # noqa: E402
     connect_server,
     copy_stream,
@@ -48,6 +49,7 @@ from tests.campaigns.spark.demo import run_demo  # noqa: E402
 from tests.campaigns.spark.kills import LIKE  # noqa: E402
 from tests.campaigns.spark.kills import campaign as run_spark_kills  # noqa: E402
 from tests.campaigns.spark.lives import campaign as run_spark_lives  # noqa: E402
+from tests.campaigns.spark.notebook import campaign as run_spark_notebook  # noqa: E402
 from tests.campaigns.spark.oldest import campaign as run_spark_oldest  # noqa: E402
 from tests.campaigns.spark.oldest import oldest_python  # noqa: E402
 from tests.campaigns.spark.pipelines import campaign as run_spark_pipelines  # noqa: E402
@@ -401,12 +403,26 @@ def spark_kills_like(_deadline: float, seed: int) -> str:
 
 
 def spark_batch_kills(deadline: float, _seed: int) -> str:
-    """SIGKILL of a driver between any two steps of an exactly-once write to a table of files."""
+    """SIGKILL of a driver between any two steps of an exactly-once write to each kind of sink."""
+    results: list[str] = []
     with (
-        tempfile.TemporaryDirectory(dir=Path.cwd()) as folder,
+        tempfile.TemporaryDirectory() as folder,
         sync.Server(store_dir=f"{folder}/store") as server,
     ):
-        return run_spark_batch_kills(server.client_url, Path(folder), deadline=deadline)
+        # PostgreSQL runs as a user of its own, below this folder.
+        Path(folder).chmod(0o755)
+        for done, kind in enumerate(SINKS):
+            now = time.monotonic()
+            share = now + (deadline - now) / (len(SINKS) - done)
+            results.append(
+                run_spark_batch_kills(server.client_url, Path(folder), deadline=share, kind=kind)
+            )
+    return "; ".join(results)
+
+
+def spark_notebook(_deadline: float, _seed: int) -> str:
+    """A notebook with a session, a progress view and a blocking client, in Jupyter's kernel."""
+    return run_spark_notebook()
 
 
 def spark_replays(deadline: float, seed: int) -> str:
@@ -526,6 +542,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     spark_kills_like,
     spark_lives,
     spark_batch_kills,
+    spark_notebook,
     spark_replays,
     spark_oldest,
     spark_restarts,

@@ -52,6 +52,10 @@ class Turn:
         self.left = self._given = UNITS_PER_TURN
         self._stop = stop
 
+    def begin_own(self) -> None:
+        """Work for the server itself from now on, with a whole share."""
+        self.left = UNITS_PER_TURN
+
     def end(self) -> None:
         """Serve no client from now on."""
         self._stop = None

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TypeVar
 
 from tests.support.chaos_proxy import ChaosProxy
 from tests.support.cluster import Cluster
@@ -11,15 +12,20 @@ from tests.support.scripted import unused_port
 
 from jetspark import Client, Stream
 
+Proxy = TypeVar("Proxy", bound=ChaosProxy)
+
 LATE = 2  # the node that is reached through the proxies
 
 
 @contextlib.asynccontextmanager
-async def late_cluster(folder: Path) -> AsyncIterator[tuple[Cluster, list[ChaosProxy]]]:
+async def late_cluster(
+    folder: Path, proxy: type[Proxy]
+) -> AsyncIterator[tuple[Cluster, list[Proxy]]]:
+    """A cluster, and the proxies of this kind between the late node and the two others."""
     ports = [unused_port() for _ in range(3)]
     async with (
-        ChaosProxy(f"127.0.0.1:{ports[0]}") as first,
-        ChaosProxy(f"127.0.0.1:{ports[1]}") as second,
+        proxy(f"127.0.0.1:{ports[0]}") as first,
+        proxy(f"127.0.0.1:{ports[1]}") as second,
     ):
         behind = {ports[0]: first.port, ports[1]: second.port}
         cluster = await asyncio.to_thread(Cluster, folder, route_ports=ports, behind=behind)

@@ -32,6 +32,10 @@ class Raw:
             pass
         return heard
 
+    def send(self, data: bytes) -> None:
+        """Send something that has no answer."""
+        self._writer.write(data)
+
     def pause(self) -> None:
         """Read no more."""
         self._writer.transport.pause_reading()  # type: ignore[attr-defined]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.support.cluster import Cluster
 from tests.support.servers import ServerProcess
 from tests.support.waiting import until
 
 import jetspark
+from jetspark import JetStream
 from jetspark.client.client import Client
 from jetspark.client.header_input import header_block
 from jetspark.client.message import Message
@@ -45,6 +46,32 @@ def replica_of(*urls: str, streams: list[str] | None = None, **arguments: Any) -
     arguments.setdefault("min_last_seq_wait", WAIT)
     arguments.setdefault("times", FAST)
     return ReplicaServer(urls, streams=streams or ["KV_*"], **arguments)
+
+
+class Pair(NamedTuple):
+    """A leader, a replica of it, and a client of each."""
+
+    leader: jetspark.Server
+    replica: ReplicaServer
+    at_leader: Client
+    at_replica: Client
+
+    @property
+    def js(self) -> JetStream:
+        """The leader's streams."""
+        return self.at_leader.jetstream()
+
+
+@asynccontextmanager
+async def pair(**options: Any) -> AsyncIterator[Pair]:
+    """A leader, and a replica with these options."""
+    async with (
+        jetspark.Server() as leader,
+        replica_of(leader.client_url, **options) as replica,
+        await jetspark.connect(leader.client_url) as at_leader,
+        await jetspark.connect(replica.client_url) as at_replica,
+    ):
+        yield Pair(leader, replica, at_leader, at_replica)
 
 
 async def copied(replica: ReplicaServer, name: str, last: int) -> None:

@@ -46,6 +46,18 @@ class Receiver(ClientOps):
         # Control operations of the chunk, in order; the driver handles them after it.
         self.control: list[tuple[int, bytes]] = []
 
+    def take_woken(self) -> list[Sink]:
+        """Return the sinks to wake after a chunk."""
+        woken = self.woken
+        self.woken = []
+        return woken
+
+    def take_control(self) -> list[tuple[int, bytes]]:
+        """Return the control operations of a chunk."""
+        control = self.control
+        self.control = []
+        return control
+
     def on_msg(self, frame: Frame) -> None:
         """Deliver to the subscription; messages of unknown subscriptions are dropped."""
         self.messages += 1
@@ -139,6 +151,19 @@ class MessageQueue(Sink):
             self.overflowing = False
             return taken
         return [self.take() for _ in range(count)]
+
+    def put(self, messages: list[Message]) -> None:
+        """Append messages that were received for another reader; no limit applies to them."""
+        self.messages.extend(messages)
+        self.bytes += sum(message.size for message in messages)
+
+    def end_after(self, delivered_max: i64) -> None:
+        """Wake the owner once so many messages were delivered: the subscription ends then."""
+        self.delivered_max = delivered_max
+
+    def wake_on_delivery(self) -> None:
+        """Wake the owner when the next message is delivered: a reader waits."""
+        self.waiting = True
 
     def wake(self) -> None:
         """Notify the owner."""

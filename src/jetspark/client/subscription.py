@@ -196,9 +196,7 @@ class SubscriptionCore:
 
     def hand_over(self, messages: list[Message]) -> None:
         """Let the reader have messages that came for another one."""
-        pending = self.sink
-        pending.messages.extend(messages)
-        pending.bytes += sum(message.size for message in messages)
+        self.sink.put(messages)
         self._wake_readers()
 
     async def unsubscribe(self, limit: int = 0) -> None:
@@ -207,7 +205,7 @@ class SubscriptionCore:
             _check_limit("limit", limit)
         if limit > self.sink.delivered:
             if not self.is_closed:
-                self.sink.delivered_max = limit
+                self.sink.end_after(limit)
                 self._owner.send_unsubscribe(self._sid, limit)
             return
         if not self.is_closed:
@@ -320,7 +318,7 @@ class SubscriptionCore:
                 return False
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
-            pending.waiting = True
+            pending.wake_on_delivery()
             try:
                 await waiter
             finally:

@@ -278,7 +278,7 @@ class ArchiveReader:
             elif name.endswith(BODY_SUFFIX):
                 return self._cut(name, data)
             else:
-                raise ArchiveBroken(f"the backup has an entry {name[:64]!r}that is not ours")
+                raise ArchiveBroken(f"the backup has an entry {name[:64]!r} that is not ours")
         except msgspec.MsgspecError as problem:
             raise ArchiveBroken(f"{name[:64]}: {problem}") from None
         return []

@@ -206,6 +206,14 @@ class Engine:
 
     # Streams -----------------------------------------------------------------------------------
 
+    def reserve_name(self, name: str) -> None:
+        """Refuse requests to a stream that exists on disk and is not served."""
+        self.unserved.add(name)
+
+    def release_served_names(self) -> None:
+        """Answer requests to reserved names whose streams are served now."""
+        self.unserved.difference_update(self.streams)
+
     def adopt(self, log: StreamLog, now: int) -> bool:
         """Adopt a recovered stream; False: its restore was incomplete, and it is removed.
 

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-READ_RECORDS_PER_TURN: Final = 1000  # contracts.md, Commit, reads
-READ_BYTES_PER_TURN: Final = 256 * 1024  # contracts.md, Commit, reads
+READ_RECORDS_PER_TURN: Final = 1000  # contracts.md, Reads
+READ_BYTES_PER_TURN: Final = 256 * 1024  # contracts.md, Reads
 DIRECT_GET_BYTES_MAX: Final = 64 * 1024 * 1024  # ADR-31: the server's max_pending
 MIN_LAST_SEQ_WAIT_NS: Final = 500_000_000  # decisions.md, Read-after-write
 HELD_READS_MAX: Final = 10_000  # decisions.md, Read-after-write, of a server

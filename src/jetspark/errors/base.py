@@ -63,7 +63,9 @@ class ApiError(Error):
 _REGISTRY: Final[dict[int, type[ApiError]]] = {}
 
 
-def api_error(code: int, err_code: int, description: str) -> ApiError:
+def api_error(code: int, err_code: int, description: str, about: str = "") -> ApiError:
     """Create the exception for a server's error body: the class of its code, or `ApiError`."""
     kind = _REGISTRY.get(err_code, ApiError)
-    return kind._of_description(description)(code, err_code, description)  # noqa: SLF001
+    error = kind._of_description(description)(code, err_code, description)  # noqa: SLF001
+    error.about = about
+    return error

@@ -83,8 +83,8 @@ class Pieces:
 class FrameParser:
     """The parser states between chunks; a subclass per direction adds the operations.
 
-    ``max_payload`` (-1: no limit) and ``max_control_line`` may be changed at any time. A handler
-    stops the parser by setting ``closed``; an exception of the handler closes it and propagates.
+    ``max_payload`` (-1: no limit) and ``max_control_line`` may be changed at any time (``limit``).
+    A handler stops the parser with ``close``; an exception of a handler closes it, and propagates.
     """
 
     def __init__(self, max_control_line: i64, max_payload: i64) -> None:
@@ -114,6 +114,15 @@ class FrameParser:
         self._e5: i64 = 0
         # What handlers get. PAYLOAD: where its parts are in the frame that is not complete.
         self._frame: Frame = Frame()
+
+    def limit(self, max_control_line: i64, max_payload: i64) -> None:
+        """Apply these limits from the next frame on."""
+        self.max_control_line = max_control_line
+        self.max_payload = max_payload
+
+    def close(self) -> None:
+        """Ignore all further bytes, also the rest of the chunk that is being parsed."""
+        self.closed = True
 
     def feed(self, data: bytes) -> None:
         """Parse the next bytes, in any pieces; once ``closed`` is set they are ignored."""

@@ -109,6 +109,14 @@ class ServerParser(FrameParser):
         self.awaiting_connect: bool = False
         self._handler: ServerOps = handler
 
+    def allow_headers(self, headers: bool) -> None:
+        """Accept HPUB, or refuse it, as CONNECT said."""
+        self.headers = headers
+
+    def require_connect(self, required: bool) -> None:
+        """Refuse anything but CONNECT from now on; or stop refusing it."""
+        self.awaiting_connect = required
+
     def _walk(self, data: bytes, start: i64) -> None:
         end: i64 = len(data)
         pos: i64 = start

@@ -128,7 +128,7 @@ class Bridge:
         # Connections that are not read meanwhile; an earlier one may be lost.
         self._resting: list[Connection | None] = []
         self.core: Final = ClientCore(options, self)
-        self.core.link.pool.forgives = True
+        self.core.link.pool.retry_refusals()
         self._loop = self.core.loop
         self.queue: Final = FairQueue(self, self._loop)
         self._waker = ChunkEnd(self)
@@ -408,9 +408,7 @@ class Bridge:
         """Return the SUBs of all subscriptions, for a new connection."""
         frames = self.core.resume_frames()
         for sink in self._sinks.values():
-            sink.delivered = 0
-            sink.leaving.clear()
-            frames.append(sink.frame())
+            frames.append(sink.subscribe_again())
             frames.extend(
                 encode_unsub(sink.sid, int(member.max_msgs - member.delivered))
                 for member in sink.members
@@ -496,6 +494,12 @@ class UpstreamSink(Sink):
         """Remove a client."""
         del self.members[subscription]
         self.listed = None
+
+    def subscribe_again(self) -> bytes:
+        """Return its SUB for a new connection, which counts deliveries from the start."""
+        self.delivered = 0
+        self.leaving.clear()
+        return self.frame()
 
     def frame(self) -> bytes:
         """Return its SUB."""

@@ -22,6 +22,7 @@ class ObjectCodec:
         # Equal for texts that mean the same.
         self.identity: Final[object] = to_ddl(record)
         json = format_name == "json"
+        self._json = json
         self._format = "JSON" if json else "MessagePack"
         codec: Any = msgspec.json if json else msgspec.msgpack
         row = Shapes(epoch=False, forbid_extra=False).of_struct(record, "")
@@ -39,6 +40,8 @@ class ObjectCodec:
         del writer  # names are in the payload
         try:
             found = self._decoder.decode(data)
+            if self._json and not data.isascii():
+                data.decode()  # the decoder does not look at fields that it leaves out
         except msgspec.ValidationError as error:
             raise PayloadMismatch(str(error)) from None
         except UNREADABLE as error:

@@ -23,6 +23,19 @@ class Account:
         """Set the driver of its engine."""
         self.driver = driver
 
+    def enter(self) -> int:
+        """Count a connection that entered; return how many there are now."""
+        self.clients += 1
+        return self.clients
+
+    def exit(self) -> None:
+        """Count a connection that left or ended."""
+        self.clients -= 1
+
+    def note_slow_consumer(self) -> None:
+        """Count a client that was disconnected because it read too slowly."""
+        self.slow_consumers += 1
+
     def refuse_jetstream(self) -> None:
         """Answer requests to streams with the reason: JetStream is disabled for the account."""
         self.router.serve(AccountWithoutJetStream(self.outbox), {}, {}, Sublist(0))

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from jetspark.server.auth.users import Account as ConfiguredAccount
+    from jetspark.server.auth.users import User
     from jetspark.server.monitor.monitor import Monitor
     from jetspark.server.monitor.replica_state import ReplicaState
     from jetspark.server.prepared import Prepared
@@ -123,7 +124,6 @@ class Server:
         self.stalls = 0
         self.failures: Failures = Failures()
         self.config_loaded_ns: int = self.clock.now_ns()
-        self.http_port = self.https_port = 0
         self.total_connections: int = 0
         self.headers: bool = not self.settings.no_header_support
         self.directory: Directory = build_directory(self.settings)
@@ -280,6 +280,16 @@ class Server:
         """The URL of the monitoring endpoints; empty if monitoring is off."""
         return self._monitor.url if self._monitor is not None else ""
 
+    @property
+    def http_port(self) -> int:
+        """The actual port of HTTP monitoring; 0 if it is off."""
+        return self._monitor.http_port if self._monitor is not None else 0
+
+    @property
+    def https_port(self) -> int:
+        """The actual port of HTTPS monitoring; 0 if it is off."""
+        return self._monitor.https_port if self._monitor is not None else 0
+
     def _granted(self) -> dict[str, AccountJetStream]:
         """Return the accounts with JetStream, with their limits."""
         return {
@@ -429,13 +439,27 @@ class Server:
         self.keepalive.expect_end(connection)
         user = connection.session.user
         if user is not None:
-            self.accounts[user.account.name].clients -= 1
-            self.connection_limits.exit(user)
+            self.note_exit(user)
         if self._monitor is not None:
             try:
                 self._monitor.note_closed(connection)
             except Exception as error:  # noqa: BLE001 - only a line of /connz
                 self.failures.note(f"{connection.session}, closing", error)
+
+    def note_exit(self, user: "User") -> None:
+        """Note that a connection of this user ended, or becomes another user."""
+        self.accounts[user.account.name].exit()
+        self.connection_limits.exit(user)
+
+    def note_stall(self) -> None:
+        """Count a pause of a publisher whose receivers cannot keep up."""
+        self.stalls += 1
+
+    def note_slow_consumer(self, user: "User | None") -> None:
+        """Count a client that was disconnected because it read too slowly."""
+        self.slow_consumers += 1
+        if user is not None:
+            self.accounts[user.account.name].note_slow_consumer()
 
     def note_freed(self, size: int) -> None:
         """Count memory that a client no longer needs."""
@@ -547,7 +571,7 @@ class Server:
 
     def _limit_account(self, account: Account) -> None:
         """Apply the limit of subscriptions to an account."""
-        account.router.subscriptions_max = self.settings.jetspark.limits.subscriptions_per_account
+        account.router.limit_subscriptions(self.settings.jetspark.limits.subscriptions_per_account)
 
     async def _change_users(self, prepared: "Prepared") -> None:
         """Disconnect clients whose user changed, and apply the new settings to the others."""

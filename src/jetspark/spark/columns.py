@@ -17,8 +17,8 @@ def encode_headers(headers: "Column | str", *, several: bool = True) -> "Column"
     """Return a binary column for the sink's ``headers``, from a map.
 
     ``several``: the map has names and arrays, as in the source; False: one value each. An empty or
-    NULL map becomes an empty block. A name or value that contains a line break fails the query: it
-    would become another header.
+    NULL map becomes an empty block. A name or value that would become another header fails the
+    query: one with a line break, and a name that is empty or contains a colon.
     """
     with needs_spark():
         from pyspark.sql import functions as f
@@ -54,13 +54,14 @@ def parse_headers(block: "Column | str") -> "Column":
     text = f.coalesce(_column(block).cast("string"), f.lit(""))
     # After the version line; the empty line at the end is skipped.
     every = f.split(text, "\r\n")
-    lines = f.filter(f.slice(every, 2, f.size(every)), lambda line: f.instr(line, ":") > 1)
+    lines = f.filter(f.slice(every, 2, f.size(every)), lambda line: line != "")
     names = f.array_distinct(f.transform(lines, lambda line: f.substring_index(line, ":", 1)))
+    # As in `decode_headers`: only blanks before a value are skipped.
     values = f.transform(
         names,
         lambda name: f.transform(
             f.filter(lines, lambda line: f.substring_index(line, ":", 1) == name),
-            lambda line: f.trim(f.substr(line, f.length(name) + 2)),
+            lambda line: f.ltrim(f.substr(line, f.length(name) + 2), f.lit(" \t")),
         ),
     )
     return f.map_from_arrays(names, values)
@@ -115,4 +116,8 @@ def _line(name: "Column", value: "Column") -> "Column":
 
     text = f.concat(name, f.lit(": "), value)
     broken = f.raise_error(f.concat(f.lit("a header contains a line break: "), text))
-    return f.when(text.rlike("[\\r\\n]"), broken).otherwise(f.concat(text, f.lit("\r\n")))
+    unnamed = f.raise_error(
+        f.concat(f.lit("the name of a header is empty or contains a colon: "), text)
+    )
+    line = f.when(text.rlike("[\\r\\n]"), broken).when(name.rlike("^$|:"), unnamed)
+    return line.otherwise(f.concat(text, f.lit("\r\n")))

@@ -85,7 +85,7 @@ def parse_connection(reader: OptionReader) -> Connection:
         credentials_env=reader.take("credentialsEnv", text_of, ""),
         inbox_prefix=reader.take("nats.inboxPrefix", _literal, "_INBOX"),
         tls=_tls(reader),
-        domain=reader.take("domain", text_of, ""),
+        domain=reader.take("domain", _domain, ""),
         api_prefix=reader.take("apiPrefix", _literal, ""),
     )
     if reader.has("nats.user") != reader.has("nats.password"):
@@ -120,6 +120,14 @@ def _servers(text: str) -> tuple[str, ...]:
     except ValueError as error:
         raise ValueError(f"cannot be used: {error}") from error
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _domain(text: str) -> str:
+    if not is_valid_literal(text.encode()):
+        raise ValueError(
+            f"{text!r} is not a JetStream domain: it is part of the subjects $JS.<domain>.API.>"
+        )
+    return text
 
 
 def _literal(text: str) -> str:

@@ -7,9 +7,34 @@ from jetspark.spark.needs import needs_spark
 from jetspark.spark.option_reader import OptionReader, Use
 
 if TYPE_CHECKING:
+    from jetspark import sync
+    from jetspark.client.jetstream.stored import StreamMessage
     from jetspark.schemas.infer import InferredSchema, SelfDescribed
 
 SAMPLES: Final = 1000
+
+
+def _newest(stream: "sync.Stream", limit: int) -> list[bytes]:
+    """Return the payloads of the newest messages."""
+
+    def read(seq: int) -> "list[StreamMessage]":
+        return list(stream.get_batch(seq=seq, limit=limit))
+
+    state = stream.info().state
+    low = max(state.first_seq, 1)
+    high = max(state.last_seq - limit + 1, low)
+    found = read(high)
+    if len(found) < limit and high > low:
+        # Deleted messages leave gaps: find the last sequence with enough messages after it.
+        found = read(low)
+        while len(found) == limit and high - low > 1:
+            middle = (low + high) // 2
+            fewer = read(middle)
+            if len(fewer) < limit:
+                high = middle
+            else:
+                low, found = fewer[0].seq, fewer
+    return [message.data for message in found]
 
 
 def infer_schema(
@@ -38,9 +63,7 @@ def infer_schema(
         missing=f"infer_schema: stream {stream!r} does not exist",
     ) as client:
         found = jetstream_of(client, connection).stream(stream)
-        state = found.info().state
-        first = max(state.first_seq, state.last_seq - limit + 1, 1)
-        samples = [message.data for message in found.get_batch(seq=first, limit=limit)]
+        samples = _newest(found, limit)
     if not samples:
         raise InvalidSchema(
             f"infer_schema: stream {stream!r} has no messages: publish some, or write the schema"

@@ -40,7 +40,7 @@ class OptionReader:
 
     ``of`` is the name of the format or function. ``names`` are the documented options of each use;
     ``instead`` has explanations for options of other uses, ``kafka`` what replaces options of
-    Spark's Kafka source. Spark passes names in lower case.
+    Spark's Kafka source or sink. Spark passes names in lower case.
     """
 
     def __init__(
@@ -136,7 +136,8 @@ class OptionReader:
         if name == "path":
             return 'load() does not support a path: set the stream with option("stream", ...)'
         if name in self._kafka:
-            return f"{name!r} is an option of Spark's Kafka source: use {self._kafka[name]}"
+            end = "sink" if self._use in {Use.WRITE, Use.WRITE_STREAM} else "source"
+            return f"{name!r} is an option of Spark's Kafka {end}: use {self._kafka[name]}"
         if name.startswith("kafka."):
             return f"{name!r} is a setting of Kafka's client: connections have the options nats.*"
         near = difflib.get_close_matches(name, [*self._known, *self._others], n=1)

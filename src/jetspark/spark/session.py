@@ -122,7 +122,8 @@ def session(
 
     Without ``master`` Spark decides: ``local[*]`` unless configured otherwise. ``config`` has
     further Spark settings. A JVM started here logs at ``log_level`` from its first line, and shows
-    no progress bars above ``"WARN"``; None leaves both to Spark's configuration.
+    no progress bars above ``"WARN"``, nor where standard error is no terminal, as in a notebook;
+    None leaves both to Spark's configuration.
     """
     with needs_spark():
         from pyspark.sql import SparkSession
@@ -307,7 +308,8 @@ def log_settings(log_level: str, environ: Mapping[str, str]) -> dict[str, str]:
     file = cache_directory(environ) / f"log4j2-{content_digest(content)}.properties"
     write_cached(file, content, executable=False)
     settings = {JAVA_OPTIONS: f"-Dlog4j2.configurationFile={file.as_uri()}"}
-    if LOG_LEVELS.index(level) > LOG_LEVELS.index("WARN"):
+    # Bars overwrite their line, which only a terminal can show: a notebook shows every state.
+    if LOG_LEVELS.index(level) > LOG_LEVELS.index("WARN") or not sys.stderr.isatty():
         settings["spark.ui.showConsoleProgress"] = "false"
     return settings
 

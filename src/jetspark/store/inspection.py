@@ -50,7 +50,7 @@ class StreamFinding(msgspec.Struct, kw_only=True):
     repaired: list[str] = []
     # The folder of the same stream that a server serves instead of this one.
     second_to: str = ""
-    # Why it cannot be opened.
+    # Why it cannot be opened, or not be served.
     error: str = ""
 
     def failed(self, error: str) -> None:

@@ -226,6 +226,12 @@ class Walks:
     def __init__(self) -> None:
         self.nodes: i64 = 0
 
+    def take_nodes(self) -> i64:
+        """Return how many nodes were counted since the last call."""
+        nodes = self.nodes
+        self.nodes = 0
+        return nodes
+
     def count(self, visited: i64) -> None:
         """Count a search that ends."""
         if visited > _SHORT_WALK:

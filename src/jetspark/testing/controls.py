@@ -136,8 +136,7 @@ class Controls:
         for name, value in (("latency", delay), ("bandwidth", bandwidth)):
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"{name}={value!r}: expected a number, 0 or more")
-        gate = self.account.gate
-        gate.latency, gate.bandwidth = delay, bandwidth
+        self.account.gate.delay(delay, bandwidth)
 
     async def fill_disk(self) -> None:
         """Let writes to streams on disk fail."""

@@ -48,6 +48,11 @@ class Gate:
         self.latency: float = 0.0
         self.bandwidth: float = 0.0
 
+    def delay(self, latency: float, bandwidth: float) -> None:
+        """Delay what passes from now on, in seconds and bytes per second; 0: not at all."""
+        self.latency = latency
+        self.bandwidth = bandwidth
+
     async def listen(self) -> None:
         """Accept connections."""
         if self._listener is not None or self._closed:

@@ -9,6 +9,7 @@ import contextlib
 from pathlib import Path
 
 import pytest
+from tests.support.chaos_proxy import ChaosProxy
 from tests.support.late_follower import LATE, late_cluster, led_elsewhere
 
 from jetspark import Client, JetStream, Pager, Stream, StreamConfig, StreamMessage, connect
@@ -53,7 +54,7 @@ async def test_a_replica_that_lags_gives_no_stale_read_when_a_sequence_is_requir
     tmp_path: Path,
 ) -> None:
     async with (
-        late_cluster(tmp_path) as (cluster, proxies),
+        late_cluster(tmp_path, ChaosProxy) as (cluster, proxies),
         await connect(cluster.urls[0], ignore_discovered=True) as writer,
         await connect(cluster.urls[LATE], ignore_discovered=True) as reader,
     ):

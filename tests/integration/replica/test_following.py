@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 from tests.support.gated_files import GatedFiles
-from tests.support.replicas import FAST, Stall, ask, copied, replica_of
+from tests.support.replicas import FAST, Stall, ask, copied, pair, replica_of
 from tests.support.servers import ServerProcess
 from tests.support.waiting import until
 
 import jetspark
-from jetspark import Client, JetStream, KeyValueConfig, StreamConfig
+from jetspark import KeyValueConfig, StreamConfig
 from jetspark.api.enums import Retention
 from jetspark.engine.replicate.origin import RemoteOrigin
 from jetspark.replica import ReplicaServer
@@ -25,27 +22,6 @@ from jetspark.replica.reconciler import CopyReconciler
 from jetspark.server.config.language.problem import ConfigRefused
 from jetspark.server.server import Server as LeaderServer
 from jetspark.units import ByteCount
-
-
-class Pair(NamedTuple):
-    """A leader, a replica of it, a client of each, and the leader's streams."""
-
-    leader: jetspark.Server
-    replica: ReplicaServer
-    at_leader: Client
-    at_replica: Client
-    js: JetStream
-
-
-@asynccontextmanager
-async def pair(**options: Any) -> AsyncIterator[Pair]:
-    async with (
-        jetspark.Server() as leader,
-        replica_of(leader.client_url, **options) as replica,
-        await jetspark.connect(leader.client_url) as at_leader,
-        await jetspark.connect(replica.client_url) as at_replica,
-    ):
-        yield Pair(leader, replica, at_leader, at_replica, at_leader.jetstream())
 
 
 def held(replica: ReplicaServer, name: str) -> int:

@@ -1,42 +1,19 @@
-"""A client of a replica can do what it could do at the leader (issue 9, read replica server)."""
+"""A client of a replica can do what it could do at the leader."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 from tests.support.chaos_proxy import ChaosProxy
-from tests.support.replicas import copied, replica_of
+from tests.support.replicas import copied, pair, replica_of
 from tests.support.waiting import until
 
 import jetspark
-from jetspark import Client, ConsumerConfig, KeyValueConfig, StreamConfig
+from jetspark import ConsumerConfig, KeyValueConfig, StreamConfig
 from jetspark.errors import ApiError, Error, NoResponders, PayloadTooLarge, WrongLastSequence
 from jetspark.replica import ReplicaServer
-
-
-class Pair(NamedTuple):
-    """A leader, a replica of it, and a client of each."""
-
-    leader: jetspark.Server
-    replica: ReplicaServer
-    at_leader: Client
-    at_replica: Client
-
-
-@asynccontextmanager
-async def pair(**options: Any) -> AsyncIterator[Pair]:
-    async with (
-        jetspark.Server() as leader,
-        replica_of(leader.client_url, **options) as replica,
-        await jetspark.connect(leader.client_url) as at_leader,
-        await jetspark.connect(replica.client_url) as at_replica,
-    ):
-        yield Pair(leader, replica, at_leader, at_replica)
 
 
 async def test_messages_reach_all_clients_once_wherever_they_are_connected() -> None:

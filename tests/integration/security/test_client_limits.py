@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import socket
 import urllib.request
 from collections.abc import AsyncIterator
@@ -51,15 +52,28 @@ class Crowd:
         self._ends.callback(raw.close)
         return raw, await raw.say(line)
 
+    async def send(self, data: bytes) -> None:
+        """Connect, and send something that has no answer."""
+        raw = await Raw.open(self.server.port)
+        self._ends.callback(raw.close)
+        raw.send(data)
+
     async def limits(self) -> dict[str, Any]:
         """What /varz says."""
-
-        def ask() -> Any:
-            with urllib.request.urlopen(f"{self.server.monitor_url}/varz") as answer:
-                return json.load(answer)["jetspark"]["limits"]
-
-        found: dict[str, Any] = await asyncio.to_thread(ask)
+        found: dict[str, Any] = json.loads(await self._monitored("varz"))["jetspark"]["limits"]
         return found
+
+    async def metrics(self) -> str:
+        """What /metrics says."""
+        return await self._monitored("metrics")
+
+    async def _monitored(self, path: str) -> str:
+        def ask() -> str:
+            with urllib.request.urlopen(f"{self.server.monitor_url}/{path}") as answer:
+                text: str = answer.read().decode()
+                return text
+
+        return await asyncio.to_thread(ask)
 
 
 @asynccontextmanager
@@ -243,3 +257,22 @@ async def test_the_client_with_the_most_unread_output_is_closed_for_all(tmp_path
             for subscription in each.client.subscriptions.values()
         }
         assert subjects == {b"a", b"c"}
+
+
+async def test_monitoring_shows_the_limit_of_kept_input_and_what_is_kept(tmp_path: Path) -> None:
+    half = BOB + b"PUB a 900000\r\n" + bytes(800_000)
+    async with crowd(tmp_path, "memory { input: 2MB }") as clients:
+        server = clients.server
+        await clients.send(half)
+        await until(lambda: server.input.total > 700_000)
+        found = await clients.limits()
+        assert (found["input"], found["input_closed"]) == (2 << 20, 0)
+        assert 700_000 < found["input_bytes"] < 900_000
+
+        for _ in range(2):
+            await clients.send(half)
+        await until(lambda: server.input.closed > 0)
+        assert (await clients.limits())["input_closed"] == 1
+        metrics = await clients.metrics()
+        assert re.search(r"^jetspark_input_closed_total\{.*} 1$", metrics, re.MULTILINE)
+        assert re.search(r"^jetspark_input_bytes\{.*} \d+$", metrics, re.MULTILINE)

@@ -8,20 +8,27 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from tests.support.server_log import restored_log
 
 from jetspark.cli.serve.running import MANY_OBJECTS, Reloads
 from jetspark.server.server import Server
 
 
 @pytest.fixture
-def nothing_to_collect() -> Iterator[None]:
+def own_log() -> Iterator[None]:
+    """A reload sets up the log of the process."""
+    with restored_log():
+        yield
+
+
+@pytest.fixture
+def nothing_to_collect() -> None:
+    """As after the collection of all tests (conftest.py)."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
-@pytest.mark.usefixtures("nothing_to_collect")
+@pytest.mark.usefixtures("own_log", "nothing_to_collect")
 async def test_accounts_that_replace_as_many_are_not_left_for_one_pass_of_the_collector(
     tmp_path: Path,
 ) -> None:

@@ -98,6 +98,16 @@ def test_arbitrary_bytes_are_decoded_or_refused(format_name: str, data: bytes) -
     assert found.keys() == {field.name for field in codec.record.fields}
 
 
+def test_json_that_is_no_utf8_is_refused_whatever_field_it_is_in() -> None:
+    codec = codec_of("json", "größe int")
+
+    with pytest.raises(
+        PayloadMismatch, match="invalid JSON: 'utf-8' codec can't decode byte 0xf6"
+    ):
+        codec.decode('{"größe": 1}'.encode("latin-1"), codec)
+    assert codec.decode('{"größe": 1, "x": "ß"}'.encode(), codec) == {"größe": 1}
+
+
 # --- Avro -----------------------------------------------------------------------------------
 
 AVRO_TYPE = {

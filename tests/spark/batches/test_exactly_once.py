@@ -11,7 +11,8 @@ pytest.importorskip("pyspark")
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession, functions
-from tests.campaigns.spark.batch_kills import rows_of, stopped_before
+from tests.campaigns.spark.batch_kills import stopped_before
+from tests.campaigns.spark.batch_sinks import rows_of
 
 from jetspark.spark import Batch, exactly_once, file_table
 from jetspark.spark.batches.file_table import HadoopFiles, TableRefused, files_of

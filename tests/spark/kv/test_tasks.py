@@ -1,5 +1,6 @@
 """Buckets as tables, against both servers and without a JVM."""
 
+import math
 import pickle
 import random
 import time
@@ -210,6 +211,52 @@ def test_a_feed_of_a_bucket_created_again_stops(url: str, jetstream: sync.JetStr
         _next(reader, start)
 
 
+@pytest.mark.parametrize("option", [{"onRecreate": "earliest"}, {"failOnDataLoss": "false"}])
+def test_a_feed_of_a_bucket_created_again_starts_over_if_it_may(
+    url: str, jetstream: sync.JetStream, option: dict[str, str]
+) -> None:
+    name = f"OVER_{next(iter(option))}"
+    _bucket(jetstream, name).put("a", b"1")
+    reader = _feed(url, name, startingOffsets="earliest", **option)
+    end, before = _next(reader, reader.initialOffset())
+    jetstream.delete_key_value(name)
+    _bucket(jetstream, name).put("b", b"2")
+
+    _, changes = _next(reader, end)
+
+    assert (before, changes) == ([("a", b"1", 1, "PUT")], [("b", b"2", 1, "PUT")])
+
+
+def test_headers_of_entries_are_read_by_snapshots_and_feeds(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    """A deletion is marked by a header; other headers come from publishers that add some."""
+    _bucket(jetstream, "HEADED")
+    jetstream.publish("$KV.HEADED.a", b"1", headers={"Origin": "till"})
+    jetstream.key_value("HEADED").put("b", b"2")
+
+    def headers(reader: Any, parts: Any) -> list[tuple[str, Any]]:
+        batches = [batch for part in parts for batch in reader.read(part)]
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        return sorted((row["key"], row["headers"]) for row in rows)
+
+    for mode, due in (
+        ("map", [("Origin", ["till"])]),
+        ("raw", b"NATS/1.0\r\nOrigin: till\r\n\r\n"),
+    ):
+        source = KvDataSource(options={"servers": url, "bucket": "HEADED", "includeHeaders": mode})
+        snapshot = source.reader(source.schema())
+        feed = _feed(url, "HEADED", startingOffsets="earliest", includeHeaders=mode)
+        start = feed.initialOffset()
+        end = feed.latestOffset(start, ReadAllAvailable())
+
+        rows = headers(snapshot, snapshot.partitions())
+
+        assert rows == headers(feed, feed.partitions(start, end))
+        assert rows[0] == ("a", due)
+        assert not rows[1][1]
+
+
 def test_rows_put_and_delete(url: str, jetstream: sync.JetStream) -> None:
     bucket = _bucket(jetstream, "WRITE", history=5)
     bucket.put_many({"b": b"0", "c": b"0"})
@@ -245,6 +292,21 @@ def test_the_last_row_of_a_key_wins(url: str, jetstream: sync.JetStream) -> None
 
     assert [entry.value for entry in bucket.history("a")] == [b"3"]
     assert bucket.get("b").value == b"1"
+
+
+@pytest.mark.parametrize("order", [[2.0, math.nan], [math.nan, 2.0]])
+def test_nan_is_the_last_in_order_as_in_spark(
+    url: str, jetstream: sync.JetStream, order: list[float]
+) -> None:
+    name = f"NANS{order.index(2.0)}"
+    bucket = _bucket(jetstream, name)
+    schema = StructType([*ROW.fields]).add("at", "double")
+
+    _write(
+        url, name, schema, {"key": ["a"] * 2, "value": map(str, order), "at": order}, orderBy="at"
+    )
+
+    assert bucket.get("a").value == b"nan"
 
 
 def test_an_expected_revision_is_compared(url: str, jetstream: sync.JetStream) -> None:

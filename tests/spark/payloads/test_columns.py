@@ -7,6 +7,7 @@ pytest.importorskip("pyspark")
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from jetspark.headers.block import decode_headers
 from jetspark.spark import encode_headers, parse_headers, with_msg_id
 
 HEADERS = "map('A', array('1', '2'), 'B', array('x: y'))"
@@ -32,6 +33,26 @@ def test_a_line_break_does_not_become_a_header(spark: SparkSession) -> None:
 
     with pytest.raises(PySparkException, match="a header contains a line break"):
         frame.select(encode_headers("h", several=False)).collect()
+
+
+@pytest.mark.parametrize("name", ["", "A: 1, B", ":"])
+def test_a_name_does_not_become_another_header(spark: SparkSession, name: str) -> None:
+    frame = spark.sql(f"SELECT map('{name}', array('2')) AS h")
+
+    with pytest.raises(PySparkException, match="name of a header is empty or contains a colon"):
+        frame.select(encode_headers("h")).collect()
+
+
+def test_a_block_is_parsed_as_the_source_does_it(spark: SparkSession) -> None:
+    block = b"NATS/1.0\r\nA:\t x \r\nbare\r\nA:y\t\r\n: z\r\nB:\r\n\r\n"
+    frame = spark.createDataFrame([(bytearray(block),)], "block binary")
+
+    (row,) = frame.select(parse_headers("block").alias("found")).collect()
+
+    expected: dict[str, list[str]] = {}
+    for name, value in decode_headers(block).items():
+        expected.setdefault(name, []).append(value)
+    assert row.found == expected
 
 
 def test_ids_are_made_of_stream_sequence_and_content(spark: SparkSession) -> None:

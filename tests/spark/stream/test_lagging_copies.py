@@ -7,7 +7,7 @@ as Spark calls them and without a JVM.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.support.chaos_proxy import ChaosProxy
 from tests.support.cluster import Cluster
-from tests.support.late_follower import LATE, led_elsewhere
-from tests.support.scripted import unused_port
+from tests.support.late_follower import LATE, late_cluster, led_elsewhere
 
 from jetspark import JetStream, KeyValueConfig, StreamConfig, StreamSource, connect, sync
 from jetspark.spark.connections import CONNECTIONS
@@ -66,22 +65,6 @@ class HoldingProxy(ChaosProxy):
                 else:
                     writer.write(frame)
                     await writer.drain()
-
-
-@contextlib.asynccontextmanager
-async def _cluster(folder: Path) -> AsyncIterator[tuple[Cluster, list[HoldingProxy]]]:
-    ports = [unused_port() for _ in range(3)]
-    async with (
-        HoldingProxy(f"127.0.0.1:{ports[0]}") as first,
-        HoldingProxy(f"127.0.0.1:{ports[1]}") as second,
-    ):
-        behind = {ports[0]: first.port, ports[1]: second.port}
-        cluster = await asyncio.to_thread(Cluster, folder, route_ports=ports, behind=behind)
-        try:
-            await cluster.wait_ready()
-            yield cluster, [first, second]
-        finally:
-            await asyncio.to_thread(cluster.close)
 
 
 class _Read:
@@ -166,7 +149,7 @@ def test_a_replica_that_was_stopped_and_lags_loses_no_row(tmp_path: Path) -> Non
 
 async def _stopped_and_continued(folder: Path) -> None:
     async with (
-        _cluster(folder) as (cluster, proxies),
+        late_cluster(folder, HoldingProxy) as (cluster, proxies),
         await connect(cluster.urls[0], ignore_discovered=True) as writer,
     ):
         js = writer.jetstream(timeout=20.0)

@@ -227,6 +227,10 @@ def test_rows_have_a_time_to_live(
     task.epoch = "1"
     with pytest.raises(RowRefused, match="expected at least 1 second"):
         _writer(url, "LIVES", schema=schema).write(_rows("LIVES", 4, 1, ttl=["1ms"]))
+    numbers = StructType([*SCHEMA.fields]).add("ttl", "double")
+    for seconds in (float("nan"), float("inf"), 1e10):
+        with pytest.raises(RowRefused, match=f"ttl is {seconds}: .* at most 9223372036"):
+            _writer(url, "LIVES", schema=numbers).write(_rows("LIVES", 4, 1, ttl=[seconds]))
     with pytest.raises(
         WriteRefused, match="allow_msg_ttl disabled, which the column 'ttl' requires"
     ):

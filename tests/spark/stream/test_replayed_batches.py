@@ -753,3 +753,37 @@ def test_whatever_changes_between_two_lives_a_replay_is_the_first_run(
             model.plan()
     finally:
         streams.jetstream.delete_stream(model.name)
+
+
+def test_a_new_query_that_starts_outside_of_the_stream_has_read_nothing(
+    streams: "Streams", name: str, filled: sync.Stream
+) -> None:
+    filled.purge(seq=31)
+    for first, problem in (
+        ("7", "starts at 31"),
+        ("102", f"last sequence of stream {name!r} is 100"),
+    ):
+        with pytest.raises(
+            PlanningFailed, match=f"startingOffsets is {first}, but .*{problem}"
+        ) as no:
+            _query(streams, name, startingOffsets=first).plan()
+        assert "has read" not in str(no.value)
+
+        query = _query(streams, name, startingOffsets=first, failOnDataLoss="false")
+        assert _flat(query.step()) == (list(range(31, 101)) if first == "7" else [])
+
+
+def test_a_gap_takes_no_micro_batches_although_limits_count_sequences(
+    streams: "Streams", name: str, filled: sync.Stream
+) -> None:
+    for seq in range(2, 98):
+        filled.delete_msg(seq)
+    query = _query(streams, name, maxOffsetsPerTrigger="3")
+
+    assert [_flat(query.step()) for _ in range(4)] == [[1], [98, 99, 100], [], []]
+
+    for seq in (98, 99, 100):
+        filled.delete_msg(seq)
+    other = _query(streams, name, startingOffsets="90", maxOffsetsPerTrigger="3")
+    batches = [_flat(other.step()) for _ in range(4)]
+    assert (batches, other.place()["next"]) == ([[]] * 4, 101), "the end of a gap is passed"

@@ -1,6 +1,7 @@
 """What a task of a write does, against both servers and without a JVM."""
 
 import pickle
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -15,13 +16,16 @@ from pyspark.sql.types import StructType
 from tests.support.waiting import wait_until
 
 from jetspark import sync
+from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.errors import (
     BatchDuplicate,
     MessageTooLarge,
     PayloadTooLarge,
     WrongLastSequence,
 )
+from jetspark.spark.stream.sink import writer as sink_writer
 from jetspark.spark.stream.sink.rows import RowRefused
+from jetspark.spark.stream.sink.sending import Sender
 from jetspark.spark.stream.sink.writer import StreamRowWriter
 from jetspark.spark.stream.source import JetStreamDataSource
 from jetspark.spark.stream.view import PlanningFailed
@@ -73,6 +77,52 @@ def test_every_mode_stores_every_row_once(url: str, jetstream: sync.JetStream, m
     assert (told.rows, told.last_seq, told.task.partition) == (2500, 2500, 0)
 
 
+@pytest.mark.usefixtures("task")
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
+def test_the_next_rows_are_prepared_while_a_chunk_is_sent(
+    url: str, jetstream: sync.JetStream, monkeypatch: pytest.MonkeyPatch, delivery: str
+) -> None:
+    monkeypatch.setattr(sink_writer, "CHUNK_ROWS", 10)
+    name = f"AHEAD_{delivery}"
+    stream = _stream(jetstream, name, allow_batched=True)
+    asked = threading.Event()
+    send = Sender.send
+
+    def send_when_more_was_asked_for(sender: Sender, messages: MessageColumns) -> int:
+        assert asked.wait(20), "the task waits for the chunk that it sends"
+        return send(sender, messages)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from _batch(name, 1, 10)
+        asked.set()
+        yield from _batch(name, 11, 10)
+        yield from _batch(name, 21, 5)
+
+    monkeypatch.setattr(Sender, "send", send_when_more_was_asked_for)
+    told = _writer(url, name, delivery=delivery).write(batches())
+
+    assert _stored(stream) == Counter(range(1, 26))
+    assert [bytes(one) for chunk in stream.scan() for one in chunk.data] == [
+        b"%d" % number for number in range(1, 26)
+    ]
+    assert (told.rows, told.last_seq) == (25, 25)
+
+
+@pytest.mark.usefixtures("task")
+def test_rows_after_a_chunk_that_fails_are_not_sent(
+    url: str, jetstream: sync.JetStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink_writer, "CHUNK_ROWS", 10)
+    stream = _stream(jetstream, "FAILS", allow_batched=True)
+    rows = [*_batch("FAILS", 1, 10), *_batch("NONE", 11, 10), *_batch("FAILS", 21, 10)]
+
+    with pytest.raises(RowRefused, match="does not belong to stream 'FAILS'"):
+        _writer(url, "FAILS").write(iter(rows))
+
+    assert _stored(stream) == Counter(range(1, 11))
+    assert not [one for one in threading.enumerate() if "jetspark-sending" in one.name]
+
+
 @pytest.mark.parametrize("mode", ["fast", "async"])
 def test_an_epoch_that_is_run_again_stores_nothing_twice(
     url: str, jetstream: sync.JetStream, task: "type[FakeTask]", mode: str
@@ -99,6 +149,18 @@ def test_a_batch_with_the_same_transaction_stores_nothing_twice(
         writer.commit([writer.write(_batch("TXN", 1, 50))])
 
     assert _stored(stream) == Counter(dict.fromkeys(range(1, 51), 2))
+
+
+def test_headers_that_act_in_the_target_are_kept(url: str, jetstream: sync.JetStream) -> None:
+    stream = _stream(jetstream, "ROLLED", allow_rollup_hdrs=True)
+    schema = StructType([*SCHEMA.fields]).add("headers", "binary")
+    rollup = b"NATS/1.0\r\nNats-Msg-Id: x\r\nNats-Rollup: sub\r\n\r\n"
+    rows = _batch("ROLLED", 1, 6, headers=[b"", b"", b"", b"", rollup, b""])
+
+    _writer(url, "ROLLED", schema, streaming=False).write(rows)
+
+    # Row 5 has the subject of row 2.
+    assert _stored(stream) == Counter([1, 3, 4, 5, 6])
 
 
 def test_ids_of_a_column_are_used_as_they_are(url: str, jetstream: sync.JetStream) -> None:

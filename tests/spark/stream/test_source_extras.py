@@ -10,7 +10,14 @@ pytest.importorskip("pyspark")
 from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from jetspark import AckPolicy, ConsumerConfig, MessageColumns, Retention, StreamConfig
+from jetspark import (
+    AckPolicy,
+    ConsumerConfig,
+    MessageColumns,
+    Retention,
+    StreamConfig,
+    StreamSource,
+)
 from jetspark.errors import ConnectionClosed
 from jetspark.spark.option_reader import InvalidOptions
 from jetspark.spark.stream import range_reader
@@ -279,7 +286,46 @@ def test_read_modes(streams: "Streams") -> None:
         PlanningFailed, match="allow_direct disabled, which readMode direct requires"
     ):
         refused.reader(refused.schema()).partitions()
+    work = StreamConfig(name="MODESWORK", subjects=("MODESWORK.>",), retention=Retention.WORKQUEUE)
+    streams.jetstream.create_stream(work)
+    streams.jetstream.publish("MODESWORK.0", b"1")
+    refused = _source(streams, "MODESWORK", readMode="consumer")
+    with pytest.raises(
+        PlanningFailed, match="'MODESWORK' is a work queue, from which readMode con"
+    ):
+        refused.reader(refused.schema()).partitions()
     for name, value in (("onCommit", "burn"), ("onCommit", "ack:"), ("readMode", "quick")):
         wrong = _source(streams, "MODES", **{name: value})
         with pytest.raises(InvalidOptions, match=f"{name} '{value}' is not one of"):
             wrong.streamReader(wrong.schema()).initialOffset()
+
+
+def test_a_filter_that_can_match_nothing_is_refused(streams: "Streams") -> None:
+    """A typo in a subject read nothing, without an error."""
+    stream = streams.fill("TYPED", 3)
+    streams.fill("OTHERTYPED", 3)
+    mirror = StreamConfig(name="TYPEDMIRROR", mirror=StreamSource(name="TYPED"))
+    streams.jetstream.create_stream(mirror)
+
+    def batch(stream: str, subject: str, **more: str) -> list[int]:
+        source = _source(streams, stream, subject=subject, **more)
+        reader = source.reader(source.schema())
+        return _read(reader, reader.partitions())
+
+    def start(subject: str) -> object:
+        source = _source(streams, "TYPED", subject=subject)
+        return source.streamReader(source.schema()).initialOffset()
+
+    for call in (lambda: batch("TYPED", "TYPD.*"), lambda: start("TYPD.*,TYPED.1")):
+        with pytest.raises(PlanningFailed, match=r"subject TYPD\.\* matches nothing .* 'TYPED'"):
+            call()
+    assert batch("TYPED", "TYPED.9") == []
+    assert start("TYPED.9")
+    assert batch("TYPEDMIRROR", "TYPD.*") == []
+    several = JetStreamDataSource(
+        options={"servers": streams.url, "streams": "TYPED,OTHERTYPED", "subject": "TYPED.*"}
+    )
+    reader = several.reader(several.schema())
+    assert len(_read(reader, reader.partitions())) == 3
+    stream.update(subjects=("NEWTYPED.*",))
+    assert len(batch("TYPED", "TYPED.*")) == 3, "stored under an earlier subject"

@@ -1,4 +1,4 @@
-"""`jetspark pipeline` (issue 8): a mistake is one line and an exit code, never a traceback."""
+"""`jetspark pipeline`: a mistake is one line and an exit code, never a traceback."""
 
 import sys
 from pathlib import Path
@@ -13,8 +13,9 @@ pytest.importorskip("grpc")
 
 from jetspark.cli.connection import ConnectionSettings
 from jetspark.cli.main import main
-from jetspark.cli.pipeline.run import connection_settings
+from jetspark.cli.pipeline.run import options_of
 from jetspark.spark import connection_options
+from jetspark.spark.pipelines.connection import shared_connection, without_credentials
 
 
 def run(*arguments: str) -> Result:
@@ -109,19 +110,19 @@ def test_who_one_is_reaches_the_transformations(tmp_path: Path) -> None:
     (tmp_path / "seed").write_text("SUA\n")
     asked = ConnectionSettings(server="nats://a:1", user="u", password="p", js_domain="hub")
 
-    assert connection_settings(asked) == {
-        "spark.jetspark.servers": "nats://a:1",
-        "spark.jetspark.option.nats.user": "u",
-        "spark.jetspark.option.nats.password": "p",
-        "spark.jetspark.option.domain": "hub",
+    assert options_of(asked) == {
+        "servers": "nats://a:1",
+        "nats.user": "u",
+        "nats.password": "p",
+        "domain": "hub",
     }
-    assert connection_settings(ConnectionSettings(user="t")) == {
-        "spark.jetspark.servers": "nats://127.0.0.1:4222",
-        "spark.jetspark.option.nats.token": "t",
+    assert options_of(ConnectionSettings(user="t")) == {
+        "servers": "nats://127.0.0.1:4222",
+        "nats.token": "t",
     }
-    assert connection_settings(ConnectionSettings(nkey=str(tmp_path / "seed"))) == {
-        "spark.jetspark.servers": "nats://127.0.0.1:4222",
-        "spark.jetspark.option.nats.nkeySeed": "SUA",
+    assert options_of(ConnectionSettings(nkey=str(tmp_path / "seed"))) == {
+        "servers": "nats://127.0.0.1:4222",
+        "nats.nkeySeed": "SUA",
     }
 
 
@@ -134,12 +135,12 @@ def test_files_of_a_connection_reach_transformations_by_their_full_path(
         creds="a.creds", tlsca="ca.pem", tlscert="~/cert.pem", tlskey="keys/key.pem"
     )
 
-    assert connection_settings(asked) == {
-        "spark.jetspark.servers": "nats://127.0.0.1:4222",
-        "spark.jetspark.option.credentialsFile": str(tmp_path / "a.creds"),
-        "spark.jetspark.option.nats.tlsCa": str(tmp_path / "ca.pem"),
-        "spark.jetspark.option.nats.tlsCert": str(tmp_path / "home/cert.pem"),
-        "spark.jetspark.option.nats.tlsKey": str(tmp_path / "keys/key.pem"),
+    assert options_of(asked) == {
+        "servers": "nats://127.0.0.1:4222",
+        "credentialsFile": str(tmp_path / "a.creds"),
+        "nats.tlsCa": str(tmp_path / "ca.pem"),
+        "nats.tlsCert": str(tmp_path / "home/cert.pem"),
+        "nats.tlsKey": str(tmp_path / "keys/key.pem"),
     }
 
 
@@ -148,14 +149,37 @@ def test_of_several_identities_transformations_get_the_one_that_the_command_conn
 ):
     asked = ConnectionSettings(creds="/a.creds", token="t")
 
-    assert connection_settings(asked) == {
-        "spark.jetspark.servers": "nats://127.0.0.1:4222",
-        "spark.jetspark.option.credentialsFile": "/a.creds",
+    assert options_of(asked) == {
+        "servers": "nats://127.0.0.1:4222",
+        "credentialsFile": "/a.creds",
     }
 
 
-def test_transformations_read_the_connection_from_the_settings() -> None:
-    settings = connection_settings(ConnectionSettings(server="nats://a:1", token="t"))
-    spark = SimpleNamespace(conf=SimpleNamespace(get=settings.get))
+def test_transformations_get_the_connection_and_spark_s_settings_no_credentials() -> None:
+    """Settings are on the command line of the JVM, which every user of a machine can read."""
+    options = options_of(ConnectionSettings(server="nats://u:hidden@a:1", inbox_prefix="_IN"))
+    given = {"spark.jetspark.option.nats.name": "nightly"}  # by --conf, or in the spec
 
-    assert connection_options(cast("Any", spark)) == {"servers": "nats://a:1", "nats.token": "t"}
+    with shared_connection(options) as settings:
+        spark = SimpleNamespace(conf=SimpleNamespace(get=(settings | given).get))
+        found = connection_options(cast("Any", spark))
+
+    assert settings == {"spark.jetspark.servers": "nats://a:1"}
+    assert found == options | {"nats.name": "nightly"}
+    assert connection_options(cast("Any", spark)) == {
+        "servers": "nats://a:1",
+        "nats.name": "nightly",
+    }
+
+
+@pytest.mark.parametrize(
+    ("servers", "shown"),
+    [
+        ("a:1", "a:1"),
+        ("nats://a:1", "nats://a:1"),
+        ("token@a:1, tls://u:p@b:2", "a:1,tls://b:2"),
+        ("nats://u:p%40@[::1]:4222", "nats://[::1]:4222"),
+    ],
+)
+def test_servers_are_shown_without_credentials(servers: str, shown: str) -> None:
+    assert without_credentials(servers) == shown

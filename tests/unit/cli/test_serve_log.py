@@ -1,10 +1,10 @@
 """The log of `jetspark serve`: a file that cannot be written changes nothing (SIGUSR1)."""
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.server_log import restored_log
 
 from jetspark.cli.serve.log import open_log, reopen_log, set_up_log
 from jetspark.server.config.command_line import from_command_line
@@ -13,14 +13,8 @@ from jetspark.server.config.settings import Settings
 
 @pytest.fixture(autouse=True)
 def same_log() -> Iterator[None]:
-    logger = logging.getLogger("jetspark")
-    handlers, level, propagate = list(logger.handlers), logger.level, logger.propagate
-    logger.handlers = []
-    yield
-    for handler in logger.handlers:
-        handler.close()
-    logger.handlers, logger.propagate = handlers, propagate
-    logger.setLevel(level)
+    with restored_log():
+        yield
 
 
 def settings(log: Path) -> Settings:

@@ -189,7 +189,7 @@ def test_only_connect_is_accepted_while_authorization_is_awaited(first: bytes) -
     """nats-server refuses the first byte of anything else; nothing of it is held."""
     handler = RecordingServerOps()
     parser = ServerParser(handler, 4096, 1000, headers=True)
-    parser.awaiting_connect = True
+    parser.require_connect(True)
     parser.feed(b"CONNECT {}\r\n" + first)
 
     assert handler.calls == [
@@ -204,7 +204,7 @@ def test_a_handler_can_stop_the_parser_within_a_chunk() -> None:
     class Refusing(RecordingServerOps):
         def on_connect(self, body: bytes) -> None:
             super().on_connect(body)
-            parser.closed = True
+            parser.close()
 
     handler = Refusing()
     parser = ServerParser(handler, 4096, 1000, headers=True)

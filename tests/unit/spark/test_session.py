@@ -129,14 +129,30 @@ def test_a_jvm_reads_its_level_from_a_file(tmp_path: Path) -> None:
      ("OFF", "OFF", "false")],
 )  # fmt: skip
 def test_lines_that_users_cannot_act_on_are_left_out(
-    tmp_path: Path, level: str, native: str, progress: str | None
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    level: str,
+    native: str,
+    progress: str | None,
 ) -> None:
     """NativeCodeLoader WARN always; a configure() helper removes these."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     settings = log_settings(level, {"XDG_CACHE_HOME": str(tmp_path)})
 
     (file,) = (tmp_path / "jetspark").iterdir()
     assert f"logger.native.level = {native}" in file.read_text()
     assert settings.get("spark.ui.showConsoleProgress") == progress
+
+
+def test_progress_bars_are_shown_on_a_terminal_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A notebook, or a log file, would keep every state of a bar."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False)
+
+    settings = log_settings("WARN", {"XDG_CACHE_HOME": str(tmp_path)})
+
+    assert settings["spark.ui.showConsoleProgress"] == "false"
 
 
 def test_an_unknown_log_level_is_refused(tmp_path: Path) -> None:

@@ -66,6 +66,18 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         "exactly_once: name is <function",
     ),
     "a table without a folder": (lambda: file_table(""), "the path is '': expected a folder"),
+    "a table that readers do not see": (
+        lambda: file_table("/t", batch_column="_batch"),
+        "batch_column is '_batch': expected a name that folders",
+    ),
+    "a table in folders of folders": (
+        lambda: file_table("/t", batch_column="a/b"),
+        "batch_column is 'a/b': expected a name that folders",
+    ),
+    "a domain with a blank": (
+        lambda: infer_schema("S", servers=URL, domain="a b"),
+        r"domain 'a b' is not a JetStream domain: .* \$JS.<domain>.API",
+    ),
     "a batch writer without a stream": (
         lambda: foreach_batch_writer("app", servers=URL),
         r"stream is missing \(or streams, subject\)",

@@ -136,9 +136,10 @@ def _try_to_serve(inspection: StoreInspection, findings: list[StreamFinding]) ->
         found = by_folder[str(log.segments.folder)]
         problems = adoption_problems(inspection.store, log, now)
         if problems and not found.error:
-            found.error = "; ".join(problems)
+            text = "; ".join(problems)
             if any(problem.startswith("consumer ") for problem in problems):
-                found.error += "; see `jetspark doctor drop-consumer --help` to delete it"
+                text += "; see `jetspark doctor drop-consumer --help` to delete it"
+            found.failed(text)
 
 
 def _tell(

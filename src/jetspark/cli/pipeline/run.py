@@ -18,7 +18,7 @@ from jetspark.cli.connection import ConnectionSettings
 from jetspark.cli.pipeline.command import EMBEDDED
 from jetspark.cli.pipeline.signals import ends_on_signals
 from jetspark.client.connection.tls import TlsFiles
-from jetspark.spark.pipelines.connection import OPTION_SETTING
+from jetspark.spark.pipelines.connection import shared_connection
 from jetspark.spark.pipelines.declarative import run_declarative
 from jetspark.spark.pipelines.only_run import only_run
 from jetspark.spark.pipelines.project import (
@@ -59,10 +59,11 @@ def run_once(
     with (
         ends_on_signals() as take_signals,
         prepared(project, connection, say, samples=samples, given=extra) as reached,
+        shared_connection(options_of(reached)) as shared,
     ):
         run_declarative(
             project,
-            spark_settings(project, {**connection_settings(reached), **extra}),
+            spark_settings(project, {**shared, **extra}),
             master=master,
             say=say,
             started=take_signals,
@@ -86,7 +87,7 @@ def check_run(
     project = load_project(find_project(place))
     select(project, refresh, full_refresh, everything=full_refresh_all)
     check_settings(project, settings_of(confs))
-    connection_settings(connection)
+    options_of(connection)
 
 
 def check(*, place: Path, master: str, confs: tuple[str, ...], as_json: bool) -> None:
@@ -174,8 +175,8 @@ def embedded_or(connection: ConnectionSettings, project: Project) -> Iterator[Co
         yield ConnectionSettings(server=embedded.client_url, timeout=connection.timeout)
 
 
-def connection_settings(connection: ConnectionSettings) -> dict[str, str]:
-    """Return a connection as the Spark settings for transformations.
+def options_of(connection: ConnectionSettings) -> dict[str, str]:
+    """Return a connection as the options of a format, for transformations.
 
     Files by their full path: Spark's runner changes to the project folder.
     """
@@ -188,23 +189,21 @@ def connection_settings(connection: ConnectionSettings) -> dict[str, str]:
     given = connection.arguments()
     tls = given.get("tls")
     files = tls if isinstance(tls, TlsFiles) else TlsFiles()
-    settings = {SERVERS_SETTING: connection.server}
-    for name, value in (
-        ("nats.user", given.get("user")),
-        ("nats.password", given.get("password")),
-        ("nats.token", given.get("token")),
-        ("nats.nkeySeed", given.get("nkey_seed")),
-        ("credentialsFile", _full_path(given.get("credentials"))),
-        ("nats.tlsCa", _full_path(files.ca_file)),
-        ("nats.tlsCert", _full_path(files.certificate_file)),
-        ("nats.tlsKey", _full_path(files.key_file)),
-        ("nats.inboxPrefix", given.get("inbox_prefix")),
-        ("domain", connection.js_domain),
-        ("apiPrefix", connection.js_api_prefix),
-    ):
-        if value:
-            settings[OPTION_SETTING + name] = value
-    return settings
+    options = {
+        "servers": connection.server,
+        "nats.user": given.get("user"),
+        "nats.password": given.get("password"),
+        "nats.token": given.get("token"),
+        "nats.nkeySeed": given.get("nkey_seed"),
+        "credentialsFile": _full_path(given.get("credentials")),
+        "nats.tlsCa": _full_path(files.ca_file),
+        "nats.tlsCert": _full_path(files.certificate_file),
+        "nats.tlsKey": _full_path(files.key_file),
+        "nats.inboxPrefix": given.get("inbox_prefix"),
+        "domain": connection.js_domain,
+        "apiPrefix": connection.js_api_prefix,
+    }
+    return {name: value for name, value in options.items() if value}
 
 
 def _full_path(place: str | os.PathLike[str] | None) -> str:

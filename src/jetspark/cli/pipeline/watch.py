@@ -18,9 +18,10 @@ from rich.console import Console
 from jetspark.cli.connection import ConnectionSettings
 from jetspark.cli.pipeline.metrics import Metrics, MetricsServer
 from jetspark.cli.pipeline.reports import FlowReports
-from jetspark.cli.pipeline.run import connection_settings, prepared, settings_of
+from jetspark.cli.pipeline.run import options_of, prepared, settings_of
 from jetspark.cli.pipeline.screen import Screen
 from jetspark.cli.pipeline.signals import ends_on_signals
+from jetspark.spark.pipelines.connection import shared_connection
 from jetspark.spark.pipelines.progress import Event
 from jetspark.spark.pipelines.project import (
     PipelineRefused,
@@ -95,7 +96,8 @@ def run_continuous(
             page = _metrics_server(metrics, metrics_port)
             stack.callback(page.close)
             show.say(f"Metrics: http://127.0.0.1:{page.port}/metrics.")
-        settings = spark_settings(project, {**connection_settings(reached), **extra})
+        shared = stack.enter_context(shared_connection(options_of(reached)))
+        settings = spark_settings(project, {**shared, **extra})
         # It prints every error of the analyser with both stack traces, even expected ones.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         show.say(f"Starting Spark {master}.")

@@ -26,11 +26,11 @@ from jetspark.version import COMPILED, NATS_VERSION, VERSION
 
 # Interpreted, the GIL is switched only every 5 ms by default; acks would wait for that.
 SWITCH_INTERVAL_S: Final = 0.0005
-# A pass must be short, one over the newest objects and one over what the last few passes kept:
-# with 100,000 objects, most of them garbage, it took 200 ms; with 200,000 of clients that had just
-# left, 155 ms; over what twenty passes kept 13 ms while clients subscribed. Full passes are as
-# rare as with 100,000.
-GC_THRESHOLD: Final = (10_000, 2, 10_000)
+# A pass must be short, one over the newest objects and one over what the last two passes kept. The
+# number counts new objects less freed ones: while very many clients come and go, a pass looks at
+# ten times as many. With 10,000 and three passes it took 27 ms next to thirty hostile clients, in
+# which a neighbour waits; with 100,000 200 ms. Full passes are as rare as with 100,000.
+GC_THRESHOLD: Final = (2_000, 1, 75_000)
 # A pass over this many new objects takes about four milliseconds.
 MANY_OBJECTS: Final = 20_000
 

@@ -132,8 +132,8 @@ class Export:
         while pending is not None:
             end, pending = self._write_part(folder, at, pending, source, progress)
             at = end + 1
-        manifest.last, manifest.complete = self.last, True
-        write_manifest(folder, manifest)
+        complete = msgspec.structs.replace(manifest, last=self.last, complete=True)
+        write_manifest(folder, complete)
 
     def _begin_folder(self, folder: Path) -> Manifest:
         request, info = self._request, self._info

@@ -322,12 +322,10 @@ class Connection(asyncio.BufferedProtocol):
         receiver = self._receiver
         self._parser.feed(data)
         if receiver.woken:
-            woken, receiver.woken = receiver.woken, []
-            for sink in woken:
+            for sink in receiver.take_woken():
                 sink.wake()
         if receiver.control:
-            control, receiver.control = receiver.control, []
-            for kind, body in control:
+            for kind, body in receiver.take_control():
                 self._on_control(kind, body)
 
     def pause_writing(self) -> None:
@@ -382,7 +380,9 @@ class Connection(asyncio.BufferedProtocol):
         # Servers of one cluster may have different limits, so the announced one is a lower bound.
         announced = self._info.max_payload  # negative: no limit
         announced = min(announced, ANNOUNCED_MAX) if announced >= 0 else ANNOUNCED_MAX
-        self._parser.max_payload = max(announced + CLIENT_PAYLOAD_ROOM, PENDING_MAX)
+        self._parser.limit(
+            CLIENT_CONTROL_LINE_MAX, max(announced + CLIENT_PAYLOAD_ROOM, PENDING_MAX)
+        )
         if not self._greeted.done():
             self._greeted.set_result(None)
         if self._ready:

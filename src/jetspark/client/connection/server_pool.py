@@ -83,7 +83,7 @@ class ServerPool:
         self._entries = [_Entry(address, discovered=False) for address in addresses]
         self._max_reconnects = max_reconnects
         # Whether to retry a server that refuses the credentials: they may change there.
-        self.forgives = False
+        self._forgives = False
         self._refusals: list[tuple[ServerAddress, Exception]] = []
 
     def __len__(self) -> int:
@@ -93,6 +93,10 @@ class ServerPool:
     def addresses(self) -> list[ServerAddress]:
         """The servers in their current order."""
         return [entry.address for entry in self._entries]
+
+    def retry_refusals(self) -> None:
+        """Keep servers that refuse the credentials: they may change there."""
+        self._forgives = True
 
     def candidates(self) -> Iterator[ServerAddress]:
         """Start a round: every server once, in order; clears earlier refusals."""
@@ -128,7 +132,7 @@ class ServerPool:
         self._entries = [
             entry
             for entry in self._entries
-            if (self.forgives or entry.auth_failures < AUTH_FAILURES_MAX)
+            if (self._forgives or entry.auth_failures < AUTH_FAILURES_MAX)
             and (limit < 0 or entry.failures <= limit)
         ]
         return bool(self._entries)

@@ -56,5 +56,4 @@ class Acks:
             state.release(seq)
         state.acknowledged(now)
         if was_limited:
-            state.limited = False
-            state.run_queue.add(state)
+            state.continue_run()

@@ -272,14 +272,14 @@ class Delivery:
         # Very many consumers may have a few thousand rows to count each.
         budget.spend_search(state.cursor.uncounted())
         state.cursor.catch_up()
-        state.limited = False
+        state.begin_run()
         before = state.consumer_seq
         try:
             reason = self.run(budget, now)
         finally:  # a record that cannot be read does not undo earlier sends
             if state.consumer_seq != before:
                 state.end_run(now)
-        state.limited = reason == LIMITED
+        state.stopped_by_limit(reason == LIMITED)
         return reason
 
     def run(self, budget: Budget, now: i64) -> i64:

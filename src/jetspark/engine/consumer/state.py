@@ -187,6 +187,19 @@ class ConsumerState:
         self.consumer_seq = consumer_seq
         self.pending.again(row, until)
 
+    def begin_run(self) -> None:
+        """Start to deliver: whether `max_ack_pending` prevents it is found out again."""
+        self.limited = False
+
+    def stopped_by_limit(self, limited: bool) -> None:
+        """Note whether `max_ack_pending` ended a run: then an acknowledgement continues it."""
+        self.limited = limited
+
+    def continue_run(self) -> None:
+        """Deliver again: `max_ack_pending` allows more."""
+        self.limited = False
+        self.run_queue.add(self)
+
     def end_run(self, now: i64) -> None:
         """Set the delivery time of messages."""
         self.delivered_ns = now

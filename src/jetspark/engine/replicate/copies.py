@@ -40,7 +40,8 @@ class Copies:
         self._interest = interest
         self._failures = failures
         self._followers: dict[str, list[Copy]] = {}
-        self._ready: list[Copy] = []
+        # Those that may continue, each once, in the order in which they became ready.
+        self._ready: dict[Copy, None] = {}
         self._stalled: list[Copy] = []
         # A copy is ready and the driver may not know it yet.
         self._unannounced = False
@@ -133,9 +134,8 @@ class Copies:
 
     def _list(self, copies: list[Copy]) -> None:
         for copy in copies:
-            if not copy.listed:
-                copy.mark_listed(True)
-                self._ready.append(copy)
+            if copy not in self._ready:
+                self._ready[copy] = None
                 self._unannounced = True
         if self._unannounced:
             self._run_queue.wake()
@@ -148,12 +148,10 @@ class Copies:
         if not self._ready:
             return False
         budget = Budget(READ_RECORDS_PER_TURN, READ_BYTES_PER_TURN)
-        turn, self._ready = self._ready, []
-        for done, copy in enumerate(turn):
+        for copy in list(self._ready):
             if not budget.left():
-                self._ready = turn[done:] + self._ready
                 break
-            copy.mark_listed(False)
+            del self._ready[copy]
             self._step(copy, budget, now)
         return bool(self._ready)
 
@@ -172,8 +170,7 @@ class Copies:
         if log.staged.position != position:
             self._mark_dirty(copy.stream)
         if result == MORE:
-            copy.mark_listed(True)
-            self._ready.append(copy)
+            self._ready[copy] = None
         elif result == STALLED:
             copy.retry_later(now)
             if copy not in self._stalled:

@@ -60,7 +60,6 @@ class Copy:
         self.source = source
         self.origin: Origin | None = None
         self.position: int = NOT_FOUND
-        self.listed: bool = False
         self.retry_at: int = 0
         self.over: bool = False
         self.error: bytes = b""
@@ -99,10 +98,6 @@ class Copy:
         """Return a name that no other copy has, here or elsewhere; it never changes."""
         known = b"%d %b" % (self.stream.log.identity.stream_id, encode(self.source))
         return f"{self.stream.config.name}_{short_id(xxh3_64_intdigest(known))}"
-
-    def mark_listed(self, listed: bool) -> None:
-        """Set whether it is in the list of copies that may continue."""
-        self.listed = listed
 
     def retry_later(self, now: int) -> None:
         """Set when it is tried again after it stalled."""
@@ -178,7 +173,7 @@ class Copy:
         newest = NOTHING if self.ident else self.newest()
         self.ident = origin.ident
         self.position = origin.begin(*self.start_of_reading(), newest)
-        self.begun()
+        self.position_found()
         return True
 
     def _copy(self, origin: Origin, budget: Budget, now: int) -> int:
@@ -336,8 +331,8 @@ class Copy:
         """Determine the progress of the copy; NOT_FOUND if that takes another turn."""
         raise NotImplementedError
 
-    def begun(self) -> None:
-        """Note that it is known where reading starts."""
+    def position_found(self) -> None:
+        """Called once the position is known that reading starts at."""
 
     def lose_position(self) -> None:
         """Determine the progress of the copy again, from what is staged."""

@@ -28,8 +28,8 @@ class Mirror(Copy):
         time_ns = int(log.reader.time_of(seq)) if seq > 0 else -1
         return Newest(seq, time_ns) if time_ns >= 0 else NOTHING
 
-    def begun(self) -> None:
-        """Note that it is known where reading starts."""
+    def position_found(self) -> None:
+        """Called once the position is known that reading starts at."""
         self.stream.log.staged.skip_to(self.position)
 
     def failed(self) -> None:

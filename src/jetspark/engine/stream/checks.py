@@ -439,8 +439,7 @@ class Checks:
             self.room.take(subject, len(judged.headers.rollup) > 0)
         count = judged.count
         if count is not None:
-            count.seq = seq
-            self.counters.stage(subject, count)
+            self.counters.stage(subject, count, seq)
 
     def accepted_unkept(self, judged: Judgement, seq: int, time_ns: i64) -> None:
         """Note that a message got its sequence and is not kept."""

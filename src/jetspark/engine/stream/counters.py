@@ -37,6 +37,10 @@ class Value:
         self.number: int = number
         self.sources: bytes = sources
 
+    def stage(self, seq: int) -> None:
+        """Note the sequence of the message that has it."""
+        self.seq = seq
+
 
 class Counters:
     """The counters of one stream."""
@@ -74,8 +78,9 @@ class Counters:
         self.staged[subject] = value
         return value
 
-    def stage(self, subject: bytes, value: Value) -> None:
-        """Set the value of a subject, whose message is staged."""
+    def stage(self, subject: bytes, value: Value, seq: int) -> None:
+        """Set the value of a subject, whose message is staged with this sequence."""
+        value.stage(seq)
         self.staged[subject] = value
 
     def committed(self) -> None:

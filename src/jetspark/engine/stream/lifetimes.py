@@ -21,7 +21,7 @@ from jetspark.store.format.record import FIXED, headers_end, record_time, subjec
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.units import format_duration
 
-# What one call may visit: the same limit as for reads in one turn (contracts.md, Commit).
+# What one call may visit: the same limit as for reads in one turn (contracts.md, Reads).
 PER_TURN: Final[i64] = 1000
 # A schedule that fires is read, evaluated and stored, which takes some thirty microseconds.
 FIRED_PER_TURN: Final[i64] = 256

@@ -1,15 +1,18 @@
 """Password checks in threads: a few at a time, in an order that a flood cannot abuse.
 
-One bcrypt check takes tens of milliseconds of CPU by design. Waiting clients are served by address
-in turn, and the newest of an address first: a client that logs in now does not wait for a hundred
-attempts before it, and those who waited long have mostly given up. While others wait, disconnected
-clients are dropped without a check (one that only half-closed looks the same, and is served when
-no one else waits). Beyond `WAITING_MAX` the oldest of the busiest address is dropped.
+One bcrypt check takes tens of milliseconds of CPU by design. Addresses take turns, and so do the
+users of an address: a client that guesses the password of one user, however often, delays others
+by one check. A user that no client waited for comes first, and the newest client of a user: it
+does not wait for a hundred attempts before it, and those who waited long have mostly given up.
+While others wait, disconnected clients are dropped without a check (one that only half-closed
+looks the same, and is served when no one else waits). Beyond `WAITING_MAX` the busiest user of the
+busiest address loses its oldest client.
 """
 
 import asyncio
 import functools
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -41,13 +44,45 @@ class _Waiting:
             self.result.set_result(None)
 
 
+class _Address:
+    """The clients of an address that wait."""
+
+    def __init__(self) -> None:
+        # Oldest first, by user; the user whose turn it is comes last.
+        self._users: OrderedDict[str, list[_Waiting]] = OrderedDict()
+        self.count = 0
+
+    def add(self, user: str, waiting: _Waiting) -> None:
+        self._users.setdefault(user, []).append(waiting)
+        self.count += 1
+
+    def take_next(self) -> _Waiting:
+        """Return the newest client of the user whose turn it is; then it is that of the others."""
+        user, clients = self._users.popitem()
+        waiting = clients.pop()
+        self.count -= 1
+        if clients:
+            self._users[user] = clients
+            self._users.move_to_end(user, last=False)
+        return waiting
+
+    def take_oldest(self) -> _Waiting:
+        """Return the oldest client of the user that most wait for."""
+        user = max(self._users, key=lambda known: len(self._users[known]))
+        waiting = self._users[user].pop(0)
+        self.count -= 1
+        if not self._users[user]:
+            del self._users[user]
+        return waiting
+
+
 class PasswordChecks:
     """The checks of one server. ``close`` it when the server stops."""
 
     def __init__(self, waiting_max: int = WAITING_MAX) -> None:
         self._waiting_max = waiting_max
-        # Oldest first, by address; the addresses in the order of their turns.
-        self._waiting: dict[str, list[_Waiting]] = {}
+        # The addresses in the order of their turns.
+        self._waiting: dict[str, _Address] = {}
         self._count = 0
         self._running = 0
         # The rest of those who may have left is looked at in the next turn.
@@ -55,14 +90,14 @@ class PasswordChecks:
         self._executor: ThreadPoolExecutor | None = None
 
     async def run(
-        self, address: str, check: Callable[[], bool], left: Callable[[], bool]
+        self, address: str, user: str, check: Callable[[], bool], left: Callable[[], bool]
     ) -> bool | None:
         """Return the result of ``check``; None if it was dropped.
 
         ``left`` is called just before the check would start: whether the client has disconnected.
         """
         waiting = _Waiting(check, left, asyncio.get_running_loop().create_future())
-        self._waiting.setdefault(address, []).append(waiting)
+        self._waiting.setdefault(address, _Address()).add(user, waiting)
         self._count += 1
         self._start()
         if self._count > self._waiting_max:
@@ -124,21 +159,21 @@ class PasswordChecks:
         self._start()
 
     def _take_next(self) -> _Waiting:
-        """Return the newest of the address whose turn it is; the address moves to the end."""
-        address = next(iter(self._waiting))
-        queue = self._waiting.pop(address)
-        waiting = queue.pop()
+        """Return a client of the address whose turn it is; the address moves to the end."""
+        name = next(iter(self._waiting))
+        address = self._waiting.pop(name)
+        waiting = address.take_next()
         self._count -= 1
-        if queue:
-            self._waiting[address] = queue
+        if address.count:
+            self._waiting[name] = address
         return waiting
 
     def _drop_oldest(self) -> None:
-        """Make room: the busiest address loses its oldest."""
-        address = max(self._waiting, key=lambda known: len(self._waiting[known]))
-        waiting = self._waiting[address].pop(0)
-        if not self._waiting[address]:
-            del self._waiting[address]
+        """Make room: the busiest address loses one."""
+        name = max(self._waiting, key=lambda known: self._waiting[known].count)
+        waiting = self._waiting[name].take_oldest()
+        if not self._waiting[name].count:
+            del self._waiting[name]
         self._count -= 1
         log.warning("More than %d clients wait for a password check", self._waiting_max)
         waiting.drop()

@@ -203,7 +203,7 @@ class EngineDriver:
     def _worked(self, finish: Finish, error: OSError | None) -> None:
         self._in_flight -= 1
         now = self._clock.now_ns()
-        self._router.now = now
+        self._router.set_time(now)
         try:
             finish(error, now, self._outbox)
         except Exception as failure:  # noqa: BLE001 - the loop continues
@@ -224,7 +224,7 @@ class EngineDriver:
 
     def _turn(self) -> None:
         self._turn_due = False
-        self._router.now = self._clock.now_ns()
+        self._router.set_time(self._clock.now_ns())
         if self._clock.wall_lead_ns != self._wall_lead_ns:
             self._follow_clock()
         if self.engine.dirty and not self._waits():
@@ -520,7 +520,7 @@ class EngineDriver:
     def _on_timer(self) -> None:
         self._timer = None
         self._timer_at = None
-        self._router.now = self._clock.now_ns()
+        self._router.set_time(self._clock.now_ns())
         if self._clock.wall_lead_ns != self._wall_lead_ns:
             self._follow_clock()
         try:

@@ -173,7 +173,7 @@ class JetStreamRuntime:
             log.warning("%s does not belong to a jetspark store; ignored, move it away", path)
         for driver in self._drivers.values():
             # A second folder of a stream that is served does not prevent that.
-            driver.engine.unserved -= driver.engine.streams.keys()
+            driver.engine.release_served_names()
         budget_log = BudgetLog(self.usage, self._clock)
         if self.usage.limits[Storage.FILE] == NO_LIMIT:
             self._disk_budget = DiskBudget(self.usage, self.folder, budget_log)
@@ -234,7 +234,7 @@ class JetStreamRuntime:
         self._serve_recovered(stream_log, set())
         if owner is not None and identity.name in owner.engine.streams:
             log.info("Stream %r has been opened and is served now", identity.name)
-            owner.engine.unserved.discard(identity.name)
+            owner.engine.release_served_names()
             owner.follow_streams()
 
     def _adopt(self, engine: Engine, stream_log: StreamLog) -> None:
@@ -256,7 +256,7 @@ class JetStreamRuntime:
             self.unopened.add(
                 stream_log.segments.folder, f"cannot be served: {where(error)}", again=passing
             )
-            engine.unserved.add(name)
+            engine.reserve_name(name)
             stream_log.close()
         stream = engine.streams.get(name)
         if stream is not None and stream.ahead() > AHEAD_MAX_NS:
@@ -315,7 +315,7 @@ class JetStreamRuntime:
         """Reserve the name of a stream that is not served."""
         driver = self._drivers.get(identity.account)
         if driver is not None and identity.name not in driver.engine.streams:
-            driver.engine.unserved.add(identity.name)
+            driver.engine.reserve_name(identity.name)
 
     def serve(
         self, account: Account, granted: AccountJetStream, flush: Callable[[Router], object]

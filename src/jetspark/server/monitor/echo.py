@@ -35,6 +35,7 @@ def server_echo(
     config_load_ns: int,
     auth_required: bool,
     pending_of_all: int = 0,
+    input_of_all: int = 0,
 ) -> ServerEcho:
     """Return the settings as in `/varz`, with the actual ports."""
     tls = settings.tls
@@ -70,6 +71,7 @@ def server_echo(
         websocket=None if settings.websocket is None else _websocket(settings.websocket),
         limits=settings.jetspark.limits,
         pending_of_all=pending_of_all,
+        input_of_all=input_of_all,
     )
 
 

@@ -22,6 +22,8 @@ class Monitor:
 
     def __init__(self, server: "Server") -> None:
         self.url: str = ""
+        self.http_port: int = 0
+        self.https_port: int = 0
         self._server = server
         self._view = ServerStatus(server)
         self._ports: list[MonitorPort] = []
@@ -37,14 +39,14 @@ class Monitor:
             mounts=self._server.mounts,
         )
         if settings.http_port:
-            self._server.http_port = await self._open("http", MonitorPort(app), settings.http_port)
+            self.http_port = await self._open("http", MonitorPort(app), settings.http_port)
         if settings.https_port:
             tls = self._server.tls
             if tls is None:
                 raise OSError("https_port needs a tls block with cert_file and key_file")
             context: ssl.SSLContext = tls.context
             served = MonitorPort(app, tls=context)
-            self._server.https_port = await self._open("https", served, settings.https_port)
+            self.https_port = await self._open("https", served, settings.https_port)
 
     async def _open(self, scheme: str, served: MonitorPort, port: int) -> int:
         """Listen, and return the actual port."""

@@ -64,6 +64,7 @@ class ServerEcho(msgspec.Struct, frozen=True, kw_only=True):
     # Ours: the limits of clients, and that of the unread output of all of them.
     limits: Limits = Limits()
     pending_of_all: int = 0
+    input_of_all: int = 0
 
 
 class LimitsEcho(msgspec.Struct, frozen=True, kw_only=True):

@@ -68,6 +68,8 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     unchecked_logins: int = 0  # refused after too many failed ones
     closed_largest: int = 0  # closed because all clients together left too much unread
     unread_bytes: int = 0  # of clients that cannot keep up; not a counter
+    closed_keeping: int = 0  # closed because all together sent too much that waits
+    kept_input_bytes: int = 0  # not complete, or waiting for its turn; not a counter
 
 
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):
@@ -427,6 +429,7 @@ class ServerStatus:
             config_load_ns=server.config_loaded_ns,
             auth_required=server.authenticator.announced,
             pending_of_all=server.unread.limit,
+            input_of_all=server.input.limit,
         )
 
     def now_ns(self) -> int:
@@ -450,6 +453,8 @@ class ServerStatus:
             unchecked_logins=server.login_limits.refused,
             closed_largest=server.unread.closed,
             unread_bytes=server.unread.total,
+            closed_keeping=server.input.closed,
+            kept_input_bytes=server.input.total,
         )
 
     def readiness(self) -> Readiness:

@@ -92,6 +92,9 @@ class ClientLimitsVarz(ApiStruct, frozen=True, kw_only=True):
     unchecked_logins: int = shown(0)
     pending_bytes: int = shown(0)
     pending_closed: int = shown(0)
+    input: int = shown(0)
+    input_bytes: int = shown(0)
+    input_closed: int = shown(0)
 
 
 class JetsparkVarz(ApiStruct, frozen=True, kw_only=True):
@@ -236,6 +239,9 @@ def _limits(echo: ServerEcho, counters: Counters) -> ClientLimitsVarz:
         unchecked_logins=counters.unchecked_logins,
         pending_bytes=counters.unread_bytes,
         pending_closed=counters.closed_largest,
+        input=echo.input_of_all,
+        input_bytes=counters.kept_input_bytes,
+        input_closed=counters.closed_keeping,
     )
 
 

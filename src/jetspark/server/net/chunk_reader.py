@@ -83,9 +83,7 @@ class ChunkReader:
             connection.read_chunk(nbytes)
             return
         client = self._client
-        now: i64 = self._now_ns()
-        client.last_read_ns = now
-        client.router.now = now
+        client.on_read(self._now_ns())
         turn = client.router.turn
         turn.begin(self._pause)
         if client.router.is_behind():
@@ -101,6 +99,10 @@ class ChunkReader:
             connection.stall()
         elif self._busy_poll is not None:
             self._busy_poll.on_chunk()
+
+    def pass_through(self, plain: bool) -> None:
+        """Parse chunks as they arrive, or leave all of them to the connection."""
+        self.plain = plain
 
     def close(self) -> None:
         """Break reference cycles: nothing is read any more."""

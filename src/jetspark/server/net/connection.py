@@ -120,22 +120,20 @@ class Connection(asyncio.BufferedProtocol):
     def follow_settings(self) -> None:
         """Apply the server's settings: at the start and when they change."""
         settings = self._server.settings
-        parser = self.client.parser
         self.session.follow_limits()
-        parser.max_control_line = settings.max_control_line
         self._tracer = None
         if settings.trace or settings.trace_verbose:
             self._tracer = Tracer(
-                self.session, parser, settings.max_traced_msg_len, settings.max_payload
+                self.session, self.client.parser, settings.max_traced_msg_len, settings.max_payload
             )
         self._choose_path()
 
     def _choose_path(self) -> None:
         """Let chunks and output pass without this object where it has nothing to do with them."""
         plain = self._tls is None and self._tracer is None
-        self._reader.plain = plain
+        self._reader.pass_through(plain)
         usable = plain and not self.client.closing
-        self.client.receiver.transport = self._transport if usable else None
+        self.client.receiver.write_to(self._transport if usable else None)
 
     def _begin_tls(self, tls: TlsRuntime) -> None:
         """Expect TLS from the client's first byte on."""
@@ -188,7 +186,7 @@ class Connection(asyncio.BufferedProtocol):
             return b""
         if channel.established and not known:
             self._stop_timers()
-            self.session.tls = channel.session
+            self.session.on_tls(channel.session)
         return plain
 
     def _stop_timers(self) -> None:
@@ -223,7 +221,7 @@ class Connection(asyncio.BufferedProtocol):
         for part in parts:
             if self._tracer is not None:
                 self._tracer.got(part)
-            self.client.receiver.given += len(part)
+            self.client.receiver.count_given(len(part))
             self._unsent.append(memoryview(part))
             self._unsent_size += len(part)
         self._send_some()
@@ -246,14 +244,14 @@ class Connection(asyncio.BufferedProtocol):
         receiver = self.client.receiver
         if self._unsent:
             if not receiver.paused:
-                receiver.paused = True
+                receiver.pause()
                 self._server.keepalive.expect_reading(self)
             if not self._transport_full and not self._sends_later:
                 self._sends_later = True
                 asyncio.get_running_loop().call_soon(self._send_later)
             return
         if receiver.paused and not self._transport_full:
-            receiver.paused = False
+            receiver.resume()
             self._server.unread.forget(self)
             self.client.router.engine.resumed()
         if self._closes_after:
@@ -302,10 +300,7 @@ class Connection(asyncio.BufferedProtocol):
     def _end(self, reason: CloseReason) -> None:
         """Remove the client from the server; only its socket may live a little longer."""
         client = self.client
-        client.parser.closed = True
-        client.closing = True
-        if client.close_reason is None:
-            client.close_reason = reason
+        client.stop(reason)
         if self._ended:
             return
         self._ended = True
@@ -345,7 +340,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._server.left(self)
             self._stop_timers()
             self._transport = None
-            self.client.receiver.transport = None
+            self.client.receiver.write_to(None)
             self._unsent.clear()
             self._unsent_size = 0
         if exc is not None:
@@ -371,7 +366,7 @@ class Connection(asyncio.BufferedProtocol):
     def read_chunk(self, nbytes: int) -> None:
         """Process a read that is not plain or not small (chunk_reader.py)."""
         client = self.client
-        client.last_read_ns = client.router.now = self._server.clock.now_ns()
+        client.on_read(self._server.clock.now_ns())
         data = self._buffer[:nbytes]
         turn = self._server.turn
         if self._server.turns.is_late() and (nbytes > CHUNK_MAX or self._shakes_hands()):
@@ -429,7 +424,7 @@ class Connection(asyncio.BufferedProtocol):
         """Process a message that was assembled, and what follows it."""
         self._joining = False
         client = self.client
-        client.router.now = self._server.clock.now_ns()
+        client.router.set_time(self._server.clock.now_ns())
         turn = self._server.turn
         turn.begin(self._pause)
         try:
@@ -550,7 +545,7 @@ class Connection(asyncio.BufferedProtocol):
     def _resume(self) -> bool:
         """Process more of the client's input; True if some is left."""
         client = self.client
-        client.last_read_ns = client.router.now = self._server.clock.now_ns()
+        client.on_read(self._server.clock.now_ns())
         if client.router.is_behind():
             return True
         turn = self._server.turn
@@ -599,7 +594,7 @@ class Connection(asyncio.BufferedProtocol):
     def stall(self) -> None:
         """Pause this publisher for some milliseconds: a receiver cannot keep up."""
         self.stalls += 1
-        self._server.stalls += 1
+        self._server.note_stall()
         self.pause_reading()
         asyncio.get_running_loop().call_later(STALL_SECONDS, self.resume_reading)
 
@@ -608,7 +603,7 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """Hold runs of messages: the client reads slower than we write."""
         self._transport_full = True
-        self.client.receiver.paused = True
+        self.client.receiver.pause()
         self._server.keepalive.expect_reading(self)
 
     def resume_writing(self) -> None:
@@ -637,7 +632,7 @@ class Connection(asyncio.BufferedProtocol):
         if parts is not None:
             self._send_parts(parts)
         if data:
-            receiver.given += len(data)
+            receiver.count_given(len(data))
             if self._unsent or self._tls is not None or self._tracer is not None:
                 self._send(data)
             else:
@@ -660,10 +655,7 @@ class Connection(asyncio.BufferedProtocol):
     def disconnect_slow(self, details: str, reason: CloseReason) -> None:
         """Disconnect a slow consumer, with the details in the log and, if it reads, an error."""
         log.warning("%s - Slow Consumer Detected: %s", self.session, details)
-        self._server.slow_consumers += 1
-        user = self.session.user
-        if user is not None:
-            self._server.accounts[user.account.name].slow_consumers += 1
+        self._server.note_slow_consumer(self.session.user)
         self._send(encode_err(SLOW_CONSUMER))
         self.abort(reason)
 

@@ -107,10 +107,14 @@ class Session:
         else:
             self._client.set_entered(False)
             silent = self._server.authenticator.examine_silent()
-            self._client.parser.awaiting_connect = isinstance(silent, Refused)
+            self._client.parser.require_connect(isinstance(silent, Refused))
             self._server.keepalive.expect_connect(self._connection)
             self._server.strangers.add(self._connection, self.network)
         self._server.keepalive.expect_life(self._connection)
+
+    def on_tls(self, tls: ssl.SSLObject | None) -> None:
+        """Called once TLS is established."""
+        self.tls = tls
 
     def info(self) -> bytes:
         """Return the INFO line for this client."""
@@ -157,7 +161,7 @@ class Session:
             # bcrypt takes tens of milliseconds by design: in a thread, with reading paused. The
             # rest of the chunk is held meanwhile.
             self._client.set_entered(False)
-            self._client.parser.awaiting_connect = False
+            self._client.parser.require_connect(False)
             self._connection.pause_reading()
             self._server.run(self._check_password(options, verdict))
         else:
@@ -172,18 +176,19 @@ class Session:
             self._expect_headers(decode_connect(body, self.options))
         except ValueError:
             return  # reported when it is processed
-        self._client.parser.awaiting_connect = False
+        self._client.parser.require_connect(False)
 
     def _expect_headers(self, options: ConnectOptions) -> None:
         """Allow HPUB, or not, before it is known whether the client may stay.
 
         The parser continues while a password is checked; its results are held.
         """
-        self._client.parser.headers = options.headers and self._server.headers
+        self._client.parser.allow_headers(options.headers and self._server.headers)
 
     async def _check_password(self, options: ConnectOptions, asked: NeedsHash) -> None:
         checks = self._server.password_checks
-        matched = await checks.run(self.network, asked.check, self._connection.has_left)
+        left = self._connection.has_left
+        matched = await checks.run(self.network, options.user, asked.check, left)
         if matched is None or (matched and self._client.closing):
             self._server.login_limits.succeeded(self.network, options.user)  # no failure
         if self._client.closing:
@@ -225,18 +230,13 @@ class Session:
         """Enter the user's account."""
         assert self.user is not None
         account = self._server.accounts[self.user.account.name]
-        account.clients += 1
-        surplus = self._server.connection_limits.enter(self.user, account.clients)
+        surplus = self._server.connection_limits.enter(self.user, account.enter())
         if surplus is not None:
             self.close_surplus(surplus)
             return
         self._server.strangers.discard(self._connection)
         self.follow_limits()
-        self._client.router = account.router
-        self._client.system = self.user.account.system
-        self._client.receiver.guard(self.user.permissions())
-        self._client.parser.awaiting_connect = False
-        self._client.set_entered(True)
+        self._client.enter(account.router, self.user.account.system, self.user.permissions())
 
     def _leave(self) -> None:
         """Undo what the connection did as its previous user, as nats-server does.
@@ -246,8 +246,7 @@ class Session:
         if self.connected:
             self._client.drop_all()
         if self.user is not None:
-            self._server.accounts[self.user.account.name].clients -= 1
-            self._server.connection_limits.exit(self.user)
+            self._server.note_exit(self.user)
 
     def close_surplus(self, surplus: Surplus) -> None:
         """Close the connection: it exceeds a limit."""
@@ -266,8 +265,7 @@ class Session:
             # As in nats-server: no connection is within a limit of 0.
             if most == 0 or 0 < most < len(self._client.subscriptions):
                 self._client.close(TOO_MANY_SUBSCRIPTIONS, CloseReason.MAXIMUM_SUBSCRIPTIONS)
-        self._client.parser.max_payload = payload
-        self._client.subscriptions_max = subscriptions
+        self._client.limit(settings.max_control_line, payload, subscriptions)
 
     def _may_log_in(self, options: ConnectOptions) -> bool:
         """Return whether the credentials may be checked; otherwise the connection is closed."""

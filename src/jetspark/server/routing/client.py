@@ -27,6 +27,7 @@ from jetspark.protocol.parser import (
     ServerParser,
 )
 from jetspark.server.auth.permissions import (
+    Permissions,
     Rules,
     is_reserved_publish,
     is_reserved_queue,
@@ -130,11 +131,29 @@ class ConnectedClient(ServerOps):
         self.pedantic = options.pedantic
         self.no_responders = options.no_responders
         self.receiver.negotiate(options.echo, headers)
-        self.parser.headers = headers
+        self.parser.allow_headers(headers)
+
+    def limit(self, max_control_line: i64, max_payload: i64, subscriptions_max: i64) -> None:
+        """Apply the limits of the server and of its account; of subscriptions, 0: no limit."""
+        self.parser.limit(max_control_line, max_payload)
+        self.subscriptions_max = subscriptions_max
+
+    def enter(self, router: Router, system: bool, permissions: Permissions | None) -> None:
+        """Enter an account: operations are executed there, with these permissions."""
+        self.router = router
+        self.system = system
+        self.receiver.guard(permissions)
+        self.parser.require_connect(False)
+        self.set_entered(True)
+
+    def on_read(self, now: i64) -> None:
+        """Note when it sent something: what follows happens at that time."""
+        self.last_read_ns = now
+        self.router.set_time(now)
 
     def cut_cycles(self) -> None:
         """Break reference cycles: the connection ended some time ago."""
-        self.receiver.connection = None
+        self.receiver.detach()
         self.session = None
         self._held = []
         del self.parser
@@ -494,15 +513,19 @@ class ConnectedClient(ServerOps):
 
     def close(self, text: bytes, reason: CloseReason) -> None:
         """Close the connection, with ``-ERR`` unless the text is empty."""
-        self.parser.closed = True
-        self.closing = True
-        self.receiver.transport = None
-        if self.close_reason is None:
-            self.close_reason = reason
+        self.stop(reason)
+        self.receiver.write_to(None)
         if text:
             self.receiver.queue(encode_err(text))
         else:
             self.receiver.wake()
+
+    def stop(self, reason: CloseReason) -> None:
+        """Execute no further operation: the connection closes; its first reason counts."""
+        self.parser.close()
+        self.closing = True
+        if self.close_reason is None:
+            self.close_reason = reason
 
     def drop(self, subscription: Subscription) -> None:
         """Remove a subscription."""

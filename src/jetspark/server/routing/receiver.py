@@ -81,6 +81,14 @@ class Receiver:
         self.connection = connection
         self.out_max = out_max
 
+    def detach(self) -> None:
+        """Break the reference cycle with the driver's object: the connection ended."""
+        self.connection = None
+
+    def write_to(self, transport: Any) -> None:
+        """Write output to the transport directly; None: the connection does it."""
+        self.transport = transport
+
     def negotiate(self, echo: bool, headers: bool) -> None:
         """Apply the options of CONNECT."""
         self.echo = echo
@@ -106,6 +114,18 @@ class Receiver:
     def is_full(self) -> bool:
         """Return whether the transport takes no more; a write changes that."""
         return self.paused
+
+    def pause(self) -> None:
+        """Hold runs of messages: the transport takes no more."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """Get runs of messages again: the transport has taken what waited."""
+        self.paused = False
+
+    def count_given(self, size: i64) -> None:
+        """Count output that the connection gave to the transport."""
+        self.given += size
 
     def flush(self) -> bool:
         """Write the output in one call; True if the client cannot keep up."""

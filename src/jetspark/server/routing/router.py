@@ -29,7 +29,7 @@ from jetspark.server.routing.receiver import Receiver, Subscription, Traffic
 from jetspark.server.routing.relay import NO_RELAY, Relay
 from jetspark.server.routing.route import NARROW_MAX, Route, is_compact, route_of, units_of
 from jetspark.subjects.sublist import Match, Sublist
-from jetspark.turn import UNITS_PER_TURN, Turn
+from jetspark.turn import Turn
 
 # A payload or header block of this size or more is not copied for each receiver.
 LARGE_PART: Final = 512 * 1024
@@ -161,6 +161,14 @@ class Router:
         # A stream stores subjects that start with an underscore: then inboxes are no exception.
         self.stores_inboxes: bool = False
 
+    def set_time(self, now: i64) -> None:
+        """Let what follows happen at this engine time."""
+        self.now = now
+
+    def limit_subscriptions(self, subscriptions_max: i64) -> None:
+        """Allow the account so many subscriptions; 0: no limit."""
+        self.subscriptions_max = subscriptions_max
+
     def serve(
         self,
         engine: AccountEngine,
@@ -264,8 +272,7 @@ class Router:
 
     def count_walks(self, sublist: Sublist) -> None:
         """Count long searches as work: of patterns that lead nowhere there may be very many."""
-        units = sublist.walks.nodes // NODES_PER_UNIT
-        sublist.walks.nodes = 0
+        units = sublist.walks.take_nodes() // NODES_PER_UNIT
         self._own_left -= units
         self.turn.spend(units)
 
@@ -507,7 +514,7 @@ class Router:
     def fan_out(self) -> bool:
         """Continue messages for very many receivers, for one turn; True while some wait."""
         turn = self.turn
-        turn.left = UNITS_PER_TURN
+        turn.begin_own()
         at = self._fanned_out
         count: i64 = len(self.fan_outs)
         while at < count and self.fan_outs[at].step(self, turn):

@@ -6,6 +6,7 @@ run of the micro-batch finds it and writes nothing.
 """
 
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 # Spark, and most other readers of a table of files, ignore names with a leading underscore.
 STAGING: Final = "_jetspark_staging"
 OWNER: Final = "_jetspark_writer.json"
+
+_COLUMN: Final = re.compile(r"[^._/=\x00-\x1f][^/=\x00-\x1f]*")
 
 # File systems that rename a folder atomically, and never onto one that exists.
 _LOCAL: Final = "file"
@@ -239,6 +242,12 @@ def file_table(
     """
     if not str(path).strip("/"):
         raise TableRefused(f"file_table: the path is {path!r}: expected a folder of its own")
+    if not _COLUMN.fullmatch(batch_column):
+        raise TableRefused(
+            f"file_table: batch_column is {batch_column!r}: expected a name that folders "
+            f"{batch_column}=<n> can have; readers ignore names that begin with a dot or an "
+            "underscore"
+        )
     return FileTable(str(path), file_format, batch_column, options)
 
 

@@ -7,6 +7,7 @@ rows in other partitions generates the same ids. The same key in two partitions 
 repartition by key, and let ``orderBy`` choose the last.
 """
 
+import math
 import secrets
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -337,7 +338,10 @@ class KvRowWriter:
             ):
                 if order is None:
                     raise RowRefused(f"column {self._bucket.order_by!r} is NULL in some row")
-                if subject not in best or best[subject][0] <= order:
+                # As in Spark's own order, NaN is larger than any number; Python compares it with
+                # none.
+                last = isinstance(order, float) and math.isnan(order)
+                if subject not in best or last or best[subject][0] <= order:
                     best[subject] = (order, base + row)
             base += len(rows)
         places = sorted(place for _, place in best.values())

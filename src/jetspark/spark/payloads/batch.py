@@ -30,6 +30,7 @@ class BatchDecoder:
         self._builder = ColumnBuilder(by_name=by_name, epoch=plan.epoch, zone=plan.zone)
         self._quick = None if by_name else QuickDecoder(plan, self._builder)
         self._references = References(plan)
+        self._json = plan.format is PayloadFormat.JSON
 
     def decode(self, payloads: pa.Array, references: pa.Array | None = None) -> pa.Array:
         """Return a struct for each payload, binary or text; the struct itself is never NULL.
@@ -55,7 +56,8 @@ class BatchDecoder:
                     f"the column of payloads is {payloads.type}: expected binary or string"
                 ) from None
         written = Written([], {}) if references is None else self._references.read(references)
-        quick = None if written.reasons else self._quick
+        text = not self._json or is_text(payloads)
+        quick = None if written.reasons or not text else self._quick
         arrays = None if quick is None else quick.decode(payloads)
         if arrays is not None:
             if self._rescue is not None:
@@ -63,6 +65,8 @@ class BatchDecoder:
             return pa.StructArray.from_arrays(arrays, fields=self._fields)
         given: list[bytes | None] = payloads.to_pylist()
         arrays, reasons = self._exactly(given, written)
+        if not text:
+            reasons = _not_text(given) | reasons
         if self._rescue is not None:
             arrays.append(self._rescued(given, reasons))
         elif reasons:
@@ -117,6 +121,26 @@ class BatchDecoder:
             fields=list(kind),
             mask=pa.array([one is None for one in text], pa.bool_()),
         )
+
+
+def is_text(payloads: pa.Array) -> bool:
+    """Whether all payloads are UTF-8; a decoder does not look at fields that are left out."""
+    try:
+        payloads.cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _not_text(payloads: list[bytes | None]) -> dict[int, str]:
+    """Return a reason for each payload that is not UTF-8: a field of it may be unrecognizable."""
+    reasons: dict[int, str] = {}
+    for row, payload in enumerate(payloads):
+        try:
+            (payload or b"").decode()
+        except UnicodeDecodeError as error:
+            reasons[row] = f"invalid JSON: byte {error.start} is not UTF-8"
+    return reasons
 
 
 def _row_decoder(plan: DecodePlan) -> RowDecoder:

@@ -182,7 +182,10 @@ def _samples(jetstream: sync.JetStream, path: Path) -> dict[str, tuple[str, byte
         ) from None
     messages: dict[str, tuple[str, bytes]] = {}
     seen: Counter[bytes] = Counter()
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    # Text in JSON may have the characters at which `splitlines` ends a line, too.
+    text = path.read_text(encoding="utf-8")
+    lines = text.removesuffix("\n").split("\n") if text else []
+    for number, line in enumerate(lines, start=1):
         try:
             sample = json.loads(line)
             subject, data = sample["subject"], sample["data"]

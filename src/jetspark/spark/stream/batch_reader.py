@@ -24,6 +24,7 @@ from jetspark.spark.stream.view import (
     first_match,
     first_since,
     planning,
+    refuse_foreign_filters,
     stream_names,
     view_of,
 )
@@ -171,6 +172,8 @@ class JetStreamBatchReader(DataSourceReader):
         if options.subjects:
             # Start the range at an existing message: if that is deleted later, it is a loss.
             first = first_match(stream, options.subjects, whole)
+            if first is None and not self._options.reads_several:
+                refuse_foreign_filters(stream, options.subjects)
             whole = SequenceRange(whole.end if first is None else first, whole.end)
         if whole.first == whole.end:
             return whole

@@ -44,6 +44,9 @@ OUTAGE_PAUSE_MAX_S: Final = 2.0
 # restart.
 PASS_S: Final = 60.0
 
+# The filter that matches every message.
+_ANY: Final = ">"
+
 _Result = TypeVar("_Result")
 
 
@@ -364,14 +367,27 @@ class FollowedStream:
         if whole.first >= whole.end:
             return None
         if not self._options.subjects:
-            return whole.first
-        found = self._patience.call(lambda: self._match(whole))
+            return self._after_gap(view, whole)
+        found = self._patience.call(lambda: self._match(whole, self._options.subjects))
         self._searched = Place(view.created, whole.end if found is None else found)
         return found
 
-    def _match(self, whole: SequenceRange) -> int | None:
+    def _after_gap(self, view: StreamView, whole: SequenceRange) -> int:
+        """Return the first sequence that has a message, if deletions left many without one.
+
+        Limits count sequences: a query would need an empty micro-batch for every piece of a gap.
+        """
+        limits = self._options.trigger
+        span = view.bounds.last_seq - view.bounds.first_seq + 1
+        if limits is None or not limits.are_set or 2 * view.messages >= span:
+            return whole.first
+        found = self._patience.call(lambda: self._match(whole, (_ANY,)))
+        # Without one the gap is read, so that the position does not stay before it.
+        return whole.first if found is None else found
+
+    def _match(self, whole: SequenceRange, subjects: Sequence[str]) -> int | None:
         with self._source.lend() as client:
-            return first_match(self._source.find(client), self._options.subjects, whole)
+            return first_match(self._source.find(client), subjects, whole)
 
     def _is_time_to_pass(self, view: StreamView, checkpointed: int, end: int) -> bool:
         """Return whether the offset should skip messages that match no filter.

@@ -72,7 +72,6 @@ KAFKA_OPTIONS: Final[Mapping[str, str]] = {
     "subscribe": "streams",
     "subscribepattern": "streamPattern",
     "assign": "streams; a stream has no partitions to assign",
-    "topic": "stream, or subject",
     "kafka.group.id": "progressConsumer",
     "groupidprefix": "progressConsumer",
     "startingoffsetsbytimestampstrategy": (
@@ -81,4 +80,10 @@ KAFKA_OPTIONS: Final[Mapping[str, str]] = {
     "fetchoffset.numretries": "nothing: a query waits up to 60 s for its server",
     "fetchoffset.retryintervalms": "nothing: a query waits up to 60 s for its server",
     "kafkaconsumer.polltimeoutms": "nothing: a query waits up to 60 s for its server",
+}
+KAFKA_SINK_OPTIONS: Final[Mapping[str, str]] = {
+    "kafka.bootstrap.servers": "servers",
+    "topic": "stream, or streams with a column 'stream'",
+    "kafka.acks": "nothing: a row counts once the server has stored it",
+    "kafka.enable.idempotence": "delivery",
 }

@@ -196,6 +196,11 @@ class TriggerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Wait for this many, but not longer than ``max_delay_s`` after the first one."""
     max_delay_s: float = MAX_TRIGGER_DELAY_S
 
+    @property
+    def are_set(self) -> bool:
+        """Whether a micro-batch may end before the stream does."""
+        return self.max_offsets is not None or self.max_bytes is not None
+
 
 def parse_source_options(
     options: Mapping[str, str],

@@ -120,6 +120,14 @@ class RangeReader:
                 f"stream {stream.name!r} has allow_direct disabled, which readMode direct "
                 'requires: enable it, or set option("readMode", "auto")'
             )
+        if (
+            options.read_mode is ReadMode.CONSUMER
+            and stream.config.retention is Retention.WORKQUEUE
+        ):
+            raise PlanningFailed(
+                f"stream {stream.name!r} is a work queue, from which readMode consumer would take "
+                'messages away: set option("readMode", "auto"), which asks the leader'
+            )
         # On a work queue, a consumer would take messages away: there the leader is asked.
         limits = stream.config.retention is Retention.LIMITS
         through_consumer = not direct and limits and options.read_mode is ReadMode.AUTO

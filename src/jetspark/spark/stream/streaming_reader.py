@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -46,7 +47,7 @@ from jetspark.spark.stream.planner import (
     SequenceRange,
     Unread,
     admit,
-    check_position,
+    plan_range,
     share,
 )
 from jetspark.spark.stream.position_consumer import PositionConsumers
@@ -60,6 +61,7 @@ from jetspark.spark.stream.view import (
     first_since,
     is_selected,
     planning,
+    refuse_foreign_filters,
     stream_names,
     view_of,
 )
@@ -101,9 +103,11 @@ class StreamMessages:
 
     expiry_is_loss = True
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+    def __init__(self, options: SourceOptions, schema: StructType, *, alone: bool) -> None:
         self._options = options
         self._rows = StreamRows(options, schema)
+        # Filters of a read of several streams need not match in each.
+        self._alone = alone
 
     @property
     def began_at_latest(self) -> bool:
@@ -124,6 +128,8 @@ class StreamMessages:
         with self.lend() as client:
             stream = self.find(client)
             view = view_of(await_sequence(stream, options))
+            if self._alone:
+                refuse_foreign_filters(stream, options.subjects)
             beyond = view.bounds.last_seq + 1
             earliest = max(view.bounds.first_seq, 1)
             if options.starting_time_ns is not None:
@@ -135,14 +141,12 @@ class StreamMessages:
             if first < beyond:
                 # To detect a missing permission before any task has started.
                 list(self._rows.ranges.scan(stream, first, first))
-        start = Offset(first, view.created)
+        asked = msgspec.structs.replace(options, starting_seq=first, ending_seq=None)
         try:
-            check_position(view.name, start, view.created, view.bounds)
+            first = plan_range(asked, view.bounds).first
         except DataLoss as loss:
-            if options.fail_on_data_loss:
-                raise PlanningFailed(f"startingOffsets is {first}, but {loss}") from None
-            start = Offset(loss.resume_at, view.created)
-        return Beginning(view, start)
+            raise PlanningFailed(str(loss)) from None
+        return Beginning(view, Offset(first, view.created))
 
     def snapshot(self, first: int) -> None:
         """A stream has none: the limits apply from its first message."""
@@ -176,7 +180,9 @@ class SelectedStreams:
 
     def source(self, name: str) -> MicroBatchSource:
         """Return one of the streams."""
-        return StreamMessages(self._options.for_stream(name), self._schema)
+        return StreamMessages(
+            self._options.for_stream(name), self._schema, alone=not self._options.reads_several
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of ``partition``. Runs in a task."""

@@ -23,6 +23,7 @@ from jetspark.spark.connection_settings import Connection
 from jetspark.spark.connections import CONNECTIONS, jetstream_of
 from jetspark.spark.stream.options import FORMAT_NAME, SourceOptions
 from jetspark.spark.stream.planner import DataLoss, SequenceRange, StreamBounds
+from jetspark.subjects.match import overlaps
 from jetspark.units import format_rfc3339
 
 # How long to wait for minLastSeq, and how often to poll the stream.
@@ -203,6 +204,29 @@ def first_match(stream: sync.Stream, subjects: Sequence[str], whole: SequenceRan
         match for subject in subjects if (match := _match(stream, subject, whole)) is not None
     ]
     return min(found, default=None)
+
+
+def refuse_foreign_filters(stream: sync.Stream, subjects: Sequence[str]) -> None:
+    """Raise ``PlanningFailed`` for a filter that no message of a stream matches, now or later.
+
+    Only of a stream whose own subjects are all that it stores; messages of subjects that it had
+    earlier may be read.
+    """
+    config = stream.config
+    if config.mirror is not None or config.sources or config.subject_transform is not None:
+        return
+    foreign = [
+        one
+        for one in subjects
+        if not any(overlaps(one.encode(), own.encode()) for own in config.subjects)
+    ]
+    bounds = view_of(stream.cached_info).bounds
+    whole = SequenceRange(max(bounds.first_seq, 1), bounds.last_seq + 1)
+    if foreign and first_match(stream, foreign, whole) is None:
+        raise PlanningFailed(
+            f"format {FORMAT_NAME!r}: subject {', '.join(foreign)} matches nothing that stream "
+            f"{stream.name!r} stores (it has {', '.join(config.subjects)}): correct the option"
+        )
 
 
 def _match(stream: sync.Stream, subject: str, whole: SequenceRange) -> int | None:

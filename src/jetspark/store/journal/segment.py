@@ -98,6 +98,11 @@ class JournaledSegment:
             files.sync(handle)
         self.synced_frame = max(frame, self.synced_frame)
 
+    def write_again(self, files: "Files", handle: int) -> None:
+        """Write the groups that the journal has of it, and sync it; raises OSError."""
+        self.sync_failed = True
+        self.sync(files, handle)
+
     def failed(self, error: OSError) -> None:
         """Note why it could not be synced."""
         self.error = error

@@ -61,6 +61,36 @@ class Columns:
         self.weight += size
         self.held += size
 
+    def remove(self, i: i64) -> i64:
+        """Remove the message of a row; return its accounted size, 0 if it was removed before."""
+        size = self.size_at(i)
+        if size > 0:
+            self.offsets[i] = NOWHERE
+            self.live -= 1
+            self.weight -= size
+        return size
+
+    def apply_head(self, generation: i64, packed: bool) -> None:
+        """Apply the head of the file: how often it was rewritten, and if it is compressed."""
+        self.generation = generation
+        self.packed = packed
+
+    def seal(self, length: i64) -> None:
+        """Fix the length of the file: it is full."""
+        self.length = length
+
+    def reopen(self, handle: i64) -> None:
+        """Continue with another handle of the file."""
+        self.handle = handle
+
+    def follow_removed(self) -> None:
+        """Note that removed messages are in the file before these rows."""
+        self.forgotten = True
+
+    def pin(self, pinned: bool) -> None:
+        """Keep the file, whose bytes are damaged, for examination; or do not."""
+        self.pinned = pinned
+
     def last_seq(self) -> i64:
         """Return the sequence of the last row; the one before ``base`` if it has none."""
         return self.base + len(self.offsets) - 1

@@ -118,6 +118,15 @@ class Group:
         """
         self.refilled_to = end
 
+    def offer(self, segment: JournaledSegment | None) -> None:
+        """Let the journal have it; None: the store has no journal."""
+        self.segment = segment
+        self.may_share = segment is not None
+
+    def keep_order(self, segment: JournaledSegment | None) -> None:
+        """Write it to its segment, of which the journal may have earlier groups."""
+        self.segment = segment
+
     def share(self, shared: bool) -> None:
         """Set whether the journal makes it durable; then it needs no filler."""
         self.shared = shared

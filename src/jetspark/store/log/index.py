@@ -177,7 +177,7 @@ class StreamIndex:
 
     def drop_rows(self, count: int) -> None:
         """Drop the oldest rows of a file of which later ones are kept."""
-        self.segments[count].forgotten = True
+        self.segments[count].follow_removed()
         self.segments = self.segments[count:]
 
     def drop_file(self, count: int) -> None:
@@ -206,8 +206,7 @@ class StreamIndex:
             before = columns
             self.add_segment(columns.handle, seq, columns.start, columns.name)
             columns = self.segments[-1]
-            columns.generation = before.generation
-            columns.packed = before.packed
+            columns.apply_head(before.generation, before.packed)
         elif skipped > 0:
             columns.add_holes(skipped)
         columns.add(offset, entry.id, size)
@@ -616,12 +615,9 @@ class StreamIndex:
         if columns is None:
             return False
         i: i64 = seq - columns.base
-        size = columns.size_at(i)
+        size = columns.remove(i)
         if size == 0:
             return False
-        columns.offsets[i] = NOWHERE
-        columns.live -= 1
-        columns.weight -= size
         self.removed_bytes += size
         entry = self.entries[i64(columns.subjects[i])]
         if self.tracking:
@@ -629,17 +625,15 @@ class StreamIndex:
             self.removed_subjects = append(self.removed_subjects, i64(entry.id))
         self.messages -= 1
         self.bytes -= size
-        entry.count -= 1
-        if entry.count == 0:
+        if entry.count == 1:
             self.subject_count -= 1
-            entry.first = 0
-            entry.last = 0
+            entry.remove(seq, 0, 0)
         elif seq == entry.first:
-            entry.first = self.live_from(columns.nexts[i], entry)
+            entry.remove(seq, self.live_from(columns.nexts[i], entry), entry.last)
         elif seq == entry.last:
-            entry.last = self.previous_in_subject(entry, seq)
-        if entry.staged_last == seq:
-            entry.staged_last = entry.last
+            entry.remove(seq, entry.first, self.previous_in_subject(entry, seq))
+        else:
+            entry.remove(seq, entry.first, entry.last)
         if seq == self.first_seq:
             if self.messages == 0:
                 self.first_seq = self.last_seq + 1
@@ -688,11 +682,7 @@ class StreamIndex:
         self.removals_inside += 1
         for entry in self.entries:
             if entry.count > 0:
-                if entry.staged_last == entry.last:
-                    entry.staged_last = 0
-                entry.count = 0
-                entry.first = 0
-                entry.last = 0
+                entry.clear()
         for columns in self.segments:
             columns.forget(self.last_seq + 1)
         self.removed_bytes += self.bytes
@@ -870,4 +860,4 @@ class StreamIndex:
     def begin_staging(self) -> None:
         """Start staging after the replay: decisions start from what is durable."""
         for entry in self.entries:
-            entry.staged_last = entry.last
+            entry.unstage()

@@ -154,14 +154,14 @@ class Segments:
         for columns in reversed(self.index.segments):
             if columns.handle != self.handle:
                 break
-            columns.length = self.end
+            columns.seal(self.end)
 
     def replace(self, fresh: int) -> None:
         """Continue with another handle of the newest file, truncated to its durable end."""
         old = self.handle
         for columns in self.index.segments:
             if columns.handle == old:
-                columns.handle = fresh
+                columns.reopen(fresh)
         self.close_handle(old)
         self.handle = fresh
         if self.has_manifests:

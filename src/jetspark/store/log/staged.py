@@ -135,7 +135,7 @@ class Staged:
         if self.in_flight is not None:
             staged = self.in_flight.entries + staged
         for entry in self.index.entries if self.deletions.any else staged:
-            entry.staged_last = entry.last
+            entry.unstage()
         self.index.forget_staged(staged)
         fresh = Staged(
             self.index,
@@ -626,7 +626,7 @@ class Staged:
         self.writer.truncate(batch.size)
         del self.entries[batch.entries :]
         for entry, before in reversed(batch.changed):
-            entry.staged_last = before
+            entry.stage(before)
         self.seq = batch.seq
         self.time = batch.time
         self.position = batch.position

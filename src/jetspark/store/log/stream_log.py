@@ -240,10 +240,9 @@ class StreamLog:
         if not segments.has_manifests and handle >= 0:
             group.keep_filler(filled_to)
         if durability.durable and before is None and group.parts is None:
-            group.segment = durability.journaled(self.identity.stream_id)
-            group.may_share = group.segment is not None
+            group.offer(durability.journaled(self.identity.stream_id))
         elif handle >= 0:
-            group.segment = durability.segment
+            group.keep_order(durability.segment)
         durability.group_taken()
         return group
 
@@ -490,9 +489,7 @@ class StreamLog:
         if identity.revision > self.identity.revision:
             self.identity = identity
             self.upkeep.want_manifest(True)
-        newest = self.index.segments[-1]
-        newest.generation = head.generation
-        newest.packed = head.packed
+        self.index.segments[-1].apply_head(head.generation, head.packed)
         self.index.note_time(head.last_time)
         self.engine_state.reserve_consumer_ids(head.consumer_number)
         delete_range(self.index, 1, head.first_live - 1)

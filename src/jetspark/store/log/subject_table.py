@@ -45,9 +45,29 @@ class SubjectEntry:
         self.count += 1
         self.last = seq
 
+    def remove(self, seq: i64, first: i64, last: i64) -> None:
+        """Remove a message; ``first`` and ``last`` are those of the rest, 0 if none is left."""
+        self.count -= 1
+        self.first = first
+        self.last = last
+        if self.staged_last == seq:
+            self.staged_last = last
+
+    def clear(self) -> None:
+        """Remove all its messages; decisions still see one that is staged."""
+        if self.staged_last == self.last:
+            self.staged_last = 0
+        self.count = 0
+        self.first = 0
+        self.last = 0
+
     def stage(self, seq: i64) -> None:
-        """Set the last message that decisions see."""
+        """Let decisions see this message as the last one."""
         self.staged_last = seq
+
+    def unstage(self) -> None:
+        """Let decisions see only what is durable."""
+        self.staged_last = self.last
 
 
 class SubjectTable:

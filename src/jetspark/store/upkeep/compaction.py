@@ -271,11 +271,11 @@ class Compactor(Task):
         start = log.segments.place_rewritten(self.written)
         fresh = Columns(self.output, base, start, names[0])
         rows = take_over(log.index, self.sources, fresh)
-        rows[0].forgotten = any(columns.forgotten for columns in old)
+        if any(columns.forgotten for columns in old):
+            rows[0].follow_removed()
         for columns in rows:
-            columns.length = self.written
-            columns.generation = self.generation
-            columns.packed = self.packed
+            columns.seal(self.written)
+            columns.apply_head(self.generation, self.packed)
         self.output = -1
         log.index.replace_rows(at, len(old), rows)
         log.upkeep.forget_indexed(names)

@@ -431,7 +431,7 @@ def pin(log: "StreamLog") -> None:
     pinned = {damage.segment for damage in log.quarantine.waiting}
     pinned |= {damage.segment for damage in log.quarantine.known.values() if damage.unread}
     for columns in log.index.segments:
-        columns.pinned = columns.name in pinned
+        columns.pin(columns.name in pinned)
 
 
 def forget_lost(log: "StreamLog") -> None:

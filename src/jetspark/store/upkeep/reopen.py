@@ -97,9 +97,8 @@ class Reopening(Task):
         segment = self._segment
         if segment is not None:
             segment.journal.settle()
-            # A sync failed, perhaps one that was not this log's: the groups are written again.
-            segment.sync_failed = True
-            segment.sync(self.files, self._fresh)
+            # A sync failed, perhaps one that was not this log's.
+            segment.write_again(self.files, self._fresh)
 
     def _restore_name(self) -> None:
         dropped = dropped_folder(self._folder)

@@ -299,6 +299,19 @@ def test_what_is_no_archive_is_refused(filled: Bench) -> None:
     assert "not a backup of jetspark" in reply["error"]["description"]
 
 
+def test_an_entry_that_no_backup_has_is_named(filled: Bench) -> None:
+    answer, archive = backup(filled)
+    ask(filled, b"STREAM.DELETE.S")
+    plain = Unframer().feed(archive)
+    with tarfile.open(fileobj=io.BytesIO(plain)) as tar:
+        second = tar.getmembers()[1].offset
+    foreign = tarfile.TarInfo("notes.txt").tobuf()
+
+    reply = restore(filled, begin(filled, answer), plain[:second] + foreign)
+
+    assert "has an entry 'notes.txt' that is not ours" in reply["error"]["description"]
+
+
 def test_a_restore_is_not_seen_before_its_end(filled: Bench) -> None:
     answer, archive = backup(filled)
     filled.request(b"STREAM.DELETE.S")

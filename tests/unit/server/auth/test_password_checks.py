@@ -21,14 +21,14 @@ class Clients:
         self.left: set[str] = set()
         self._checks = checks
 
-    def login(self, name: str, address: str) -> asyncio.Task[bool | None]:
+    def login(self, name: str, address: str, user: str = "") -> asyncio.Task[bool | None]:
         def check() -> bool:
             self.go.wait(20)
             self.done.append(name)
             return True
 
         return asyncio.create_task(
-            self._checks.run(address, check, lambda: name in self.left), name=name
+            self._checks.run(address, user, check, lambda: name in self.left), name=name
         )
 
 
@@ -124,4 +124,38 @@ async def test_without_a_thread_the_client_is_refused_and_the_next_one_served(
         assert await clients.login("first", "a") is None
 
     assert await clients.login("second", "a") is True
+    checks.close()
+
+
+@pytest.mark.usefixtures("one_thread")
+async def test_guesses_of_one_user_delay_others_of_the_address_by_one_check() -> None:
+    """Also if they do not end: each of them comes after the other user's login."""
+    checks = PasswordChecks()
+    clients = Clients(checks)
+    tasks = [clients.login("running", "a", "ann")]
+    tasks += [clients.login(f"bob {n}", "a", "bob") for n in range(2)]
+    tasks += [clients.login("ann 1", "a", "ann"), clients.login("cas", "a", "cas")]
+    await asyncio.sleep(0)
+    tasks += [clients.login(f"ann {n}", "a", "ann") for n in range(2, 5)]
+    await asyncio.sleep(0)
+    clients.go.set()
+
+    assert await asyncio.gather(*tasks) == [True] * 8
+    assert clients.done[:4] == ["running", "cas", "ann 4", "bob 1"]
+    assert clients.done[4:] == ["ann 3", "bob 0", "ann 2", "ann 1"]
+    checks.close()
+
+
+@pytest.mark.usefixtures("one_thread")
+async def test_the_busiest_user_of_the_busiest_address_makes_room() -> None:
+    checks = PasswordChecks(waiting_max=3)
+    clients = Clients(checks)
+    running = clients.login("running", "a", "ann")
+    quiet = clients.login("quiet", "a", "bob")
+    flood = [clients.login(f"flood {n}", "a", "ann") for n in range(10)]
+    await asyncio.sleep(0.01)
+
+    assert not quiet.done()
+    clients.go.set()
+    assert await asyncio.gather(running, quiet, *flood[8:]) == [True] * 4
     checks.close()

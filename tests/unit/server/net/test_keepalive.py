@@ -9,7 +9,7 @@ import pytest
 
 from jetspark.server.close_reason import CloseReason
 from jetspark.server.net.connection import Connection
-from jetspark.server.net.keepalive import FIRST_PING_NS, Keepalive
+from jetspark.server.net.keepalive import EXPIRED_PER_TURN, FIRST_PING_NS, Keepalive
 
 SECOND = 1_000_000_000
 MINUTE = 60 * SECOND
@@ -256,3 +256,22 @@ def test_shorter_times_reach_those_who_wait_already(
     keepalive.expire(FIRST_PING_NS + SECOND)
 
     assert (old.session.pings, new.session.pings) == (2, 1)
+
+
+def test_connections_that_are_due_together_are_closed_in_several_turns(
+    keepalive: Keepalive,
+) -> None:
+    """Thousands that connected at once and say nothing: closing all of them takes long."""
+    connections = [FakeConnection() for _ in range(3 * EXPIRED_PER_TURN)]
+    for each in connections:
+        keepalive.expect_connect(real(each))
+    closed: list[int] = []
+
+    for _ in range(3):
+        keepalive.expire(2 * SECOND)
+        closed.append(sum(each.client.closing for each in connections))
+        deadline = keepalive.next_deadline()
+        assert deadline is None or deadline <= 2 * SECOND  # the timer follows at once
+
+    assert closed == [EXPIRED_PER_TURN, 2 * EXPIRED_PER_TURN, 3 * EXPIRED_PER_TURN]
+    assert keepalive.next_deadline() is None

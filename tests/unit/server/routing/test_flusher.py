@@ -47,7 +47,7 @@ class FakeConnection:
 
 def receiver_of(pending: Pending) -> tuple[Receiver, FakeTransport, FakeConnection]:
     receiver, transport, connection = Receiver(pending), FakeTransport(), FakeConnection()
-    receiver.transport = transport
+    receiver.write_to(transport)
     receiver.connection = connection
     return receiver, transport, connection
 
@@ -85,9 +85,9 @@ def test_the_connection_writes_what_needs_more_than_that(
     connection.behind = True
     receiver.queue(b"one")
     if state == "no transport":
-        receiver.transport = None
+        receiver.write_to(None)
     elif state == "paused":
-        receiver.paused = True
+        receiver.pause()
     elif state == "overflowed":
         receiver.overflow()
     else:

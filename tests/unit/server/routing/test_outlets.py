@@ -79,7 +79,7 @@ def test_a_receiver_that_is_paused_is_full() -> None:
     assert outlet is not None
     assert not outlet.full()
 
-    receiver.paused = True
+    receiver.pause()
 
     assert outlet.full()
 

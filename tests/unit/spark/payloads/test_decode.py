@@ -1,4 +1,4 @@
-"""Payloads to columns without Spark (issue 8, schema help; docs/spark.md, "Payloads").
+"""Payloads to columns without Spark (docs/spark.md, "Payloads").
 
 The expected values are written down by hand, never by the decoder under test.
 """
@@ -214,6 +214,26 @@ def test_what_is_no_json_is_rescued_whole(payload: bytes, reason: str) -> None:
     assert rows[2] == {"a": None, "_rescued": None}
 
 
+@pytest.mark.parametrize("kind", [LongType(), DateType()])
+def test_broken_utf8_in_a_field_that_is_left_out_is_rescued(kind: DataType) -> None:
+    """A name in Latin-1 is not that of its column, which would be NULL without a trace.
+
+    For both fast decoders: msgspec's, and Arrow's, which is for dates.
+    """
+    schema = StructType([StructField("größe", LongType()), StructField("b", kind)])
+    payloads = ['{"größe":7}'.encode("latin-1"), b'{"b":null,"x":"\xc3"}', b"{}"]
+
+    named, left_out, good = decode(schema, *payloads)
+
+    assert named["_rescued"] == {
+        "reason": "invalid JSON: byte 4 is not UTF-8", "data": payloads[0]
+    }  # fmt: skip
+    assert left_out["_rescued"]["reason"] == "invalid JSON: byte 15 is not UTF-8"
+    assert good == {"größe": None, "b": None, "_rescued": None}
+    with pytest.raises(PayloadMismatch, match="byte 4 is not UTF-8"):
+        decode(schema, payloads[0], rescue=None)
+
+
 def test_a_field_that_must_be_there_is_missed() -> None:
     schema = StructType([StructField("id", LongType(), nullable=False)])
 
@@ -267,6 +287,15 @@ def test_a_number_beyond_all_time_is_rescued() -> None:
     assert rows[0]["t"] is None
     assert rows[0]["_rescued"]["reason"].startswith("t: ")
     assert rows[1]["t"] == dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize("digits", ["1234564", "123456499", "1234555"])
+def test_times_as_text_are_rounded_to_microseconds(digits: str) -> None:
+    (row,) = decode(
+        struct(at=TimestampType()), b'{"at":"2026-11-15T12:00:00.%sZ"}' % digits.encode()
+    )
+
+    assert row["at"] == dt.datetime(2026, 11, 15, 12, 0, 0, 123456, dt.UTC)
 
 
 def test_times_without_a_zone_are_in_the_zone_given() -> None:

@@ -159,6 +159,22 @@ def test_samples_are_stored_once_also_when_lines_are_added_before_and_between(
     assert stored == [b"one", b"two", b"one", b"new", b"one"]
 
 
+def test_only_a_newline_ends_a_sample(
+    tmp_path: Path, jetstream: sync.JetStream, sampled_stream: sync.Stream
+) -> None:
+    text = "one\u2028two\u0085"
+
+    said = sampled(
+        tmp_path,
+        jetstream,
+        f'{{"subject": "s.x", "data": "{text}"}}',
+        '{"subject": "s.x", "data": "3"}\n',
+    )
+
+    assert said == "Published 2 samples."
+    assert [one.data for one in sampled_stream.get_batch(seq=1)] == [text.encode(), b"3"]
+
+
 def test_a_sample_whose_data_is_no_text_is_published_as_json(
     tmp_path: Path, jetstream: sync.JetStream, sampled_stream: sync.Stream
 ) -> None:

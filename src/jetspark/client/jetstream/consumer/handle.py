@@ -28,7 +28,6 @@ from jetspark.client.jetstream.consumer.consume import (
     MessageOrder,
     callback_plan,
 )
-from jetspark.client.jetstream.consumer.create import update_consumer
 from jetspark.client.jetstream.consumer.endless import EndlessPull, MessageIterator
 from jetspark.client.jetstream.consumer.explain import (
     Explanation,
@@ -272,9 +271,7 @@ class Consumer:
         change that is not allowed, and NotSupported if the server ignored a setting that it does
         not support.
         """
-        self._target.info = await update_consumer(
-            self._api, self.stream, self.name, changes, timeout
-        )
+        await self._target.update(changes, timeout=timeout)
         return self.cached_info
 
     async def pause(

@@ -2,6 +2,8 @@
 
 from jetspark.api.consumer import CONSUMER_INFO, ConsumerInfo
 from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.consumer.create import update_consumer
+from jetspark.client.models.consumer import ConsumerOptions
 from jetspark.client.timeouts import Timeout
 
 
@@ -24,6 +26,13 @@ class ConsumerTarget:
     def next_subject(self) -> bytes:
         """The subject of pull requests."""
         return self._api.subject(f"CONSUMER.MSG.NEXT.{self.verb}")
+
+    async def update(
+        self, changes: ConsumerOptions, *, timeout: Timeout | None = None
+    ) -> ConsumerInfo:
+        """Change the given settings only (``update_consumer``)."""
+        self.info = await update_consumer(self._api, self.stream, self.name, changes, timeout)
+        return self.info
 
     async def refresh(self, *, timeout: Timeout | None = None) -> ConsumerInfo:
         """Request the info again; ConsumerNotFound or StreamNotFound if it does not exist."""

@@ -22,7 +22,6 @@ from jetspark.errors import (
     NoResponders,
     NotSupported,
     ProtocolViolation,
-    api_error,
     status_error,
 )
 from jetspark.errors.codes import ErrCode
@@ -147,8 +146,7 @@ class FastAnswers:
 
     def _take_pub_ack(self, ack: PubAck, subject: str) -> None:
         if ack.error is not None:
-            error = api_error(ack.error.code, ack.error.err_code, ack.error.description)
-            error.about = refusal(subject, ack.stream)
+            error = refusal(ack.error, subject, ack.stream)
             if ack.error.err_code == ErrCode.FAST_ID_UNKNOWN and self._window.sent > 1:
                 error.add_note(
                     "the server ended or no longer knows the batch: at least "
@@ -188,8 +186,7 @@ class FastAnswers:
                 self._report(error)
 
     def _refused(self, answer: FlowError, subject: str) -> None:
-        error = api_error(answer.error.code, answer.error.err_code, answer.error.description)
-        error.about = refusal(subject)
+        error = refusal(answer.error, subject)
         if self._gap == "fail":
             error.add_note(f"message {answer.seq} of the batch was refused")
             self.fail(error)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from jetspark.api.base import ApiErrorBody
 from jetspark.api.message import PubAck, decode_pub_ack
 from jetspark.client.arguments import instance, whole
 from jetspark.client.header_input import HeaderInput, header_block
@@ -22,6 +23,7 @@ from jetspark.client.models.durations import SECOND_NS, to_wire_ns
 from jetspark.client.timeouts import TimeToLive
 from jetspark.client.unreadable import UNREADABLE
 from jetspark.errors import (
+    ApiError,
     BufferFull,
     Error,
     InvalidState,
@@ -149,15 +151,15 @@ def read_ack(subject: str, headers: bytes, payload: bytes) -> PubAck:
             f"invalid acknowledgement of the publish to {subject!r}: {payload[:80]!r}"
         ) from error
     if ack.error is not None:
-        refused = api_error(ack.error.code, ack.error.err_code, ack.error.description)
-        refused.about = refusal(subject, ack.stream)
-        raise refused
+        raise refusal(ack.error, subject, ack.stream)
     return ack
 
 
-def refusal(subject: str, stream: str = "") -> str:
-    """What a refused publish was about, and the stream that refused it, if known."""
-    return f"publish to {subject!r} was refused" + (f" by stream {stream!r}" if stream else "")
+def refusal(error: ApiErrorBody, subject: str, stream: str = "") -> ApiError:
+    """The error of a refused publish, with the stream that refused it, if known."""
+    by = f" by stream {stream!r}" if stream else ""
+    about = f"publish to {subject!r} was refused{by}"
+    return api_error(error.code, error.err_code, error.description, about)
 
 
 def no_ack(subject: str) -> RequestTimeout:

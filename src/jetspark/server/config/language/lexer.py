@@ -85,6 +85,10 @@ class Scanner:
         """Return the next character; empty at the end."""
         return self.text[self.position : self.position + 1]
 
+    def advance(self, count: int = 1) -> None:
+        """Go past the next characters."""
+        self.position += count
+
     def shown(self) -> str:
         """Return the next character for messages."""
         char = self.peek()

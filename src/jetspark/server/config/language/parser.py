@@ -96,7 +96,7 @@ class Parser:
             if not char:
                 return self._root
             if char == "{":
-                scan.position += 1
+                scan.advance()
                 self._braced()
             elif not scan.skip_comment():
                 self._entry(self._root, inside=False)
@@ -121,7 +121,7 @@ class Parser:
                 "expected the end of the line, a comment, ',' or ';' after a value, "
                 f"got {scan.shown()}; quote a string with blanks"
             )
-        scan.position += 1
+        scan.advance()
 
     def _braced(self) -> None:
         """Parse ``{ ... }`` around settings of the top level, as in JSON."""
@@ -131,13 +131,13 @@ class Parser:
             scan.skip_spaces()
             char = scan.peek()
             if char in {"", "}"}:  # nats-server does not require the last brace of a file
-                scan.position += len(char)
+                scan.advance(len(char))
                 self._depth -= 1
                 return
             if scan.skip_comment():
                 continue
             if char == "{":
-                scan.position += 1
+                scan.advance()
                 self._braced()
             else:
                 self._entry(self._root, inside=False)
@@ -160,7 +160,7 @@ class Parser:
         scan.skip_spaces()
         char = scan.peek()
         if char and char in SEPARATORS:
-            scan.position += 1
+            scan.advance()
             if inside:
                 scan.skip_spaces()
         elif not char and key == "}" and not inside:
@@ -178,10 +178,10 @@ class Parser:
         place = self._at or scan.place()
         char = scan.peek()
         if char == "[":
-            scan.position += 1
+            scan.advance()
             return Node(self._list(), place)
         if char == "{":
-            scan.position += 1
+            scan.advance()
             return Node(self._block(), place)
         if char and char in NEWLINES:
             raise scan.problem("expected a value, got the end of the line")
@@ -198,7 +198,7 @@ class Parser:
             scan.skip_spaces()
             char = scan.peek()
             if char == "]":
-                scan.position += 1
+                scan.advance()
                 self._depth -= 1
                 return elements
             if scan.skip_comment():
@@ -219,7 +219,7 @@ class Parser:
             scan.skip_spaces()
             char = scan.peek()
             if char == "}":
-                scan.position += 1
+                scan.advance()
                 self._scopes.pop()
                 self._depth -= 1
                 return block
@@ -246,7 +246,7 @@ class Parser:
                 f"expected ',', the end of the line or '{close}' after a value of a {inside}, "
                 f"got {scan.shown()}; quote a string with blanks"
             )
-        scan.position += 1
+        scan.advance()
 
     def _enter(self) -> int:
         """Count an opened bracket; return its line."""
@@ -279,8 +279,7 @@ class Parser:
         """Return the value of ``$name``: an earlier key of an open block, or the environment."""
         for scope in reversed(self._scopes):
             if name in scope:
-                scope[name].used = True
-                return scope[name].value
+                return scope[name].use()
         if name in self._resolving:
             raise refused(place, f"the environment variable '{name}' refers to itself")
         text = self._environment.get(name)

@@ -26,6 +26,11 @@ class Node:
     used: bool = False
     text: str = ""
 
+    def use(self) -> Value:
+        """Return the value for a ``$NAME``."""
+        self.used = True
+        return self.value
+
     @property
     def kind(self) -> str:
         """A description of the value for people."""

@@ -90,11 +90,19 @@ def add_own(out: Exposition, view: ServerStatus) -> None:
             "Clients closed because all clients together left too much output unread",
             counters.closed_largest,
         ),
+        (
+            "input_closed",
+            "Clients closed because all clients together sent too much that waits",
+            counters.closed_keeping,
+        ),
     ):
         out.family(f"jetspark_{name}_total", meaning, COUNTER).add(plain, count)
     out.family("jetspark_pending_bytes", "Unread output of clients that cannot keep up").add(
         plain, counters.unread_bytes
     )
+    out.family(
+        "jetspark_input_bytes", "Input of clients that is not complete or waits for its turn"
+    ).add(plain, counters.kept_input_bytes)
     jetstream = view.jetstream()
     if jetstream is None:
         return

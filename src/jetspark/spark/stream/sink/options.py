@@ -16,7 +16,7 @@ from jetspark.spark.option_reader import (
     boolean,
     positive,
 )
-from jetspark.spark.stream.option_names import OPTIONS
+from jetspark.spark.stream.option_names import KAFKA_SINK_OPTIONS, OPTIONS
 from jetspark.spark.stream.options import FORMAT_NAME, SEQ_MAX, stream_name
 from jetspark.subjects.tokens import is_valid_literal
 
@@ -101,7 +101,7 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
     use = Use.WRITE_STREAM if streaming else Use.WRITE
     instead = dict.fromkeys(("txnAppId", "txnVersion"), "a query has its epochs")
     instead["idPrefix"] = "a batch has txnAppId"
-    reader = OptionReader(FORMAT_NAME, options, use, OPTIONS, instead)
+    reader = OptionReader(FORMAT_NAME, options, use, OPTIONS, instead, KAFKA_SINK_OPTIONS)
     parsed = SinkOptions(
         connection=parse_connection(reader),
         stream=reader.take(

@@ -24,6 +24,8 @@ from jetspark.subjects.tokens import is_valid_literal
 from jetspark.units import format_rfc3339, parse_duration
 
 _SECOND: Final = 1_000_000_000
+# Servers keep a time to live in nanoseconds.
+_TTL_MAX_S: Final = (2**63 - 1) // _SECOND
 # A cron expression starts with seconds.
 _CRON_FIELDS: Final = 6
 _WHOLE: Final = ("tinyint", "smallint", "int", "bigint")
@@ -42,6 +44,15 @@ SINK_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 # With option ``streams`` only.
 STREAM_COLUMN: Final = "stream"
 _ALIASES: Final = {"value": "data"}
+# Columns of Spark's Kafka source and sink, and what a message has instead.
+_OF_KAFKA: Final = {
+    "key": "use 'subject'",
+    "topic": "use option stream, or streams with a column 'stream'",
+    "partition": "a stream has no partitions, so drop it",
+    "offset": "the stream assigns sequences, so drop it",
+    "timestamp": "the stream sets it, so drop it",
+    "timestamptype": "the stream sets the time, so drop it",
+}
 
 # Not allowed in an id: a line break, which would add a header (``Nats-Rollup`` empties a stream),
 # and leading spaces, which the server skips, so that " a" would be dropped as a duplicate of "a".
@@ -186,6 +197,9 @@ def _type_name(kind: DataType) -> str:
 
 
 def _unknown_column(name: str) -> str:
+    instead = _OF_KAFKA.get(name.lower())
+    if instead is not None:
+        return f"column {name!r} does not exist in a message: {instead}"
     known = list(SINK_COLUMNS)
     near = difflib.get_close_matches(name.lower(), known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(known)}; drop it"
@@ -306,8 +320,11 @@ def _ttl_text(value: float | str, name: str) -> str:
         if duration < 1_000_000_000:
             raise RowRefused(f"{name} is {value!r}: expected at least 1 second")
         return value
-    if value < 1:
-        raise RowRefused(f"{name} is {value}: expected at least 1 second")
+    # Not true of NaN either.
+    if not 1 <= value <= _TTL_MAX_S:
+        raise RowRefused(
+            f"{name} is {value}: expected at least 1 second, and at most {_TTL_MAX_S}"
+        )
     return f"{value}s"
 
 

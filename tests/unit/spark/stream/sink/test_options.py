@@ -84,6 +84,8 @@ def test_what_spark_keeps_among_the_options_is_no_mistake() -> None:
         ),
         ({"idSource": "position"}, "'position' is no longer supported"),
         ({"retry": "3"}, "did you mean retries?"),
+        ({"topic": "A"}, "Spark's Kafka sink: use stream, or streams with a column 'stream'"),
+        ({"kafka.bootstrap.servers": "a:9092"}, "Spark's Kafka sink: use servers"),
     ],
 )
 def test_a_mistake_is_named(given: dict[str, str], said: str) -> None:
@@ -101,6 +103,17 @@ def test_columns_are_checked_all_at_once() -> None:
     assert "column 'data' must be binary or string, not int" in str(refusal.value)
     assert "column 'seq' does not exist" in str(refusal.value)
     assert "no option subject" in str(refusal.value)
+
+
+def test_columns_of_kafka_are_named_with_what_replaces_them() -> None:
+    schema = StructType().add("key", "string").add("value", "string").add("Topic", "string")
+
+    with pytest.raises(InvalidSchema) as refusal:
+        check_sink_schema(schema.add("partition", "integer"), "orders.new")
+
+    assert "column 'key' does not exist in a message: use 'subject'" in str(refusal.value)
+    assert "'Topic' does not exist in a message: use option stream, or" in str(refusal.value)
+    assert "'partition' does not exist in a message: a stream has no" in str(refusal.value)
 
 
 def test_value_is_another_name_of_data() -> None:

@@ -15,6 +15,7 @@ removes.
 
 import errno
 import hashlib
+import os
 import re
 import secrets
 from collections import deque
@@ -26,6 +27,7 @@ from typing import Final, TypeAlias
 
 from xxhash import xxh3_64_hexdigest
 
+from jetspark.errors.location import where
 from jetspark.errors.storage import StorageFault, StoreLocked, WrongStoreFormat
 from jetspark.store.files import Files
 from jetspark.store.format.manifest import Identity
@@ -60,6 +62,11 @@ JOURNAL_MARK: Final = store_mark(2)
 MARKS: Final = (PLAIN_MARK, JOURNAL_MARK)
 # The mark of any version; what is left of an interrupted write of a mark is not one.
 ANY_MARK: Final = re.compile(rb"jetspark-store [0-9]+\n(check [0-9a-f]*\n)?")
+
+
+class CannotOpenStream(StorageFault):
+    """Opening a stream raised an unexpected error: nothing that waiting would change."""
+
 
 CannotOpen: TypeAlias = Callable[[Path, StorageFault | OSError], None]
 
@@ -247,7 +254,8 @@ class FileStore:
 
     def identity_in(self, folder: Path) -> Identity | None:
         """Return whose folder it is, as far as that can be read."""
-        with suppress(OSError, StorageFault):
+        # Whatever prevented opening it may prevent this.
+        with suppress(Exception):
             return identity_in(self._files, folder)
         return None
 
@@ -300,6 +308,11 @@ class FileStore:
             return self._open_folder(folder)
         except (StorageFault, OSError) as error:
             return error
+        except MemoryError:
+            return OSError(errno.ENOMEM, os.strerror(errno.ENOMEM), str(folder))
+        except Exception as error:  # noqa: BLE001 - one stream, not the start
+            # Whatever it is, it concerns the files of this stream only.
+            return CannotOpenStream(f"cannot be opened: {where(error)}")
 
     def _opened(
         self, folder: Path, result: Opened, cannot_open: CannotOpen | None

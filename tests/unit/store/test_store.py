@@ -101,6 +101,71 @@ def test_a_file_of_an_absurd_length_costs_no_stream_and_little_memory(tmp_path: 
     assert (folder / "manifest.a").stat().st_size < 1_000_000
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "18446744073709551615-18446744073709551615.seg",
+        "09223372036854775808-00000000000000000001.seg",
+        "00000000000000000001-99999999999999999999.seg",
+        "\u0661" * 20 + "-" + "\u0661" * 20 + ".seg",
+    ],
+)
+def test_a_file_named_like_a_segment_that_no_stream_can_have_is_left_alone(
+    tmp_path: Path, name: str
+) -> None:
+    store = FileStore(OsFiles(), tmp_path)
+    store.open(ignore)
+    log = store.create(identity("S"))
+    log.close()
+    store.close()
+    other = log.segments.folder / name
+    other.write_bytes(b"x")
+
+    for _ in range(2):
+        logs = store.open(ignore)
+        assert [(log.identity.name, log.index.last_seq) for log in logs] == [("S", 0)]
+        assert not logs[0].access.read_only
+        logs[0].close()
+        store.close()
+    assert other.read_bytes() == b"x"
+
+
+class MistakenFiles(OsFiles):
+    """Raises in the folder of one stream what a mistake of ours would raise."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    def list_folder(self, path: Path) -> list[str]:
+        if path.name == "stream-0000000000000005":
+            raise self._error
+        return super().list_folder(path)
+
+
+@pytest.mark.parametrize("openers", [1, 2])
+@pytest.mark.parametrize("error", [TypeError("i64 object expected"), MemoryError()])
+def test_whatever_opening_a_stream_raises_the_others_are_opened(
+    tmp_path: Path, error: Exception, openers: int
+) -> None:
+    store = FileStore(OsFiles(), tmp_path)
+    store.open(ignore)
+    store.create(identity("BAD")).close()
+    store.create(identity("GOOD", number=6)).close()
+    store.close()
+    reported: list[tuple[str, str]] = []
+
+    store = FileStore(MistakenFiles(error), tmp_path, openers=openers)
+    logs = store.open(ignore, lambda folder, why: reported.append((folder.name, str(why))))
+
+    assert [log.identity.name for log in logs] == ["GOOD"]
+    assert [name for name, _ in reported] == ["stream-0000000000000005"]
+    assert "i64 object expected" in reported[0][1] or "memory" in reported[0][1]
+    assert store.identity_in(tmp_path / "acct" / "stream-0000000000000005") is None
+    logs[0].close()
+    store.close()
+
+
 @pytest.mark.parametrize("name", ["0000000000000001.jnl", "kept-0000000000001001.jnl"])
 def test_a_folder_in_place_of_a_journal_file_costs_no_stream(tmp_path: Path, name: str) -> None:
     store = FileStore(OsFiles(), tmp_path)

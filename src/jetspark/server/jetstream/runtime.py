@@ -16,13 +16,14 @@ from jetspark.engine.batch.limits import STAGED_BYTES, BatchLimits
 from jetspark.engine.commits import by_owner
 from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.engine import Engine
-from jetspark.engine.failures import Failures, where
+from jetspark.engine.failures import Failures
 from jetspark.engine.ports import EnginePorts
 from jetspark.engine.replicate.adoption import copies_first
 from jetspark.engine.restore import is_marked
 from jetspark.engine.settings import EngineSettings
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.usage import NO_LIMIT, AccountUsage, ServerUsage
+from jetspark.errors.location import where
 from jetspark.errors.storage import ReadFailed, StorageFault, UnknownRecordKind, WrongStoreFormat
 from jetspark.server.accounts import Account
 from jetspark.server.config.blocks.accounts import AccountJetStream

@@ -145,6 +145,18 @@ def test_every_page_and_heading_that_code_cites_exists() -> None:
     assert lost == []
 
 
+def test_no_tracker_outside_the_repository_is_cited() -> None:
+    """Its numbers mean nothing to those who have only the repository."""
+    numbered = re.compile(r"\b(?:issue|ticket) #?\d+", flags=re.IGNORECASE)
+    found = [
+        f"{named(path)}: {cited[0]}"
+        for path in [*PROSE, *PYTHON]
+        if (cited := numbered.search(path.read_text(encoding="utf-8")))
+    ]
+
+    assert found == []
+
+
 def headings(page: str) -> list[str]:
     return [line for line in page.splitlines() if line.startswith("#")]
 

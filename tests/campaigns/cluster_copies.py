@@ -1,4 +1,4 @@
-"""Copies of a stream of three nodes that die, stand still and hand over the lead (issue 9, Proof).
+"""Copies of a stream of three nodes that die, stand still and hand over the lead.
 
 A consumer may live on any node, and a node that was away has old news. In the end the mirror and
 the source hold what the stream holds: nothing was skipped, nothing came twice.

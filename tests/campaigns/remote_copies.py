@@ -1,4 +1,4 @@
-"""Copies of a remote stream while everything that can break does (issue 9, Proof).
+"""Copies of a remote stream while everything that can break does.
 
 A mirror and a source of one stream, in a process that is killed now and then, of a server that is
 killed too, over a way that is cut, swallows and is slow; messages are deleted and purged

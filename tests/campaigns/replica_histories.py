@@ -1,4 +1,4 @@
-"""Histories of reads and writes at a leader and at a replica that stalls (ADR-53, issue 9).
+"""Histories of reads and writes at a leader and at a replica that stalls (ADR-53).
 
 Workers read and write at either server, chosen by dice, and every read asks for the highest
 revision that any of them knew before (``min_last_revision``). Then the history must be as if there

@@ -65,7 +65,7 @@ def test_a_wall_clock_set_back_an_hour_changes_nothing_but_the_date() -> None:
 
 
 def test_a_wall_clock_set_forward_an_hour_changes_nothing_but_the_date() -> None:
-    """Not so on 02f3840: engine time jumped, and everything that waited was an hour older."""
+    """Previously engine time jumped, and everything that waited was an hour older."""
     machine = Machine()
     clock = machine.clock()
     machine.advance(MINUTE, wall=MINUTE + HOUR)

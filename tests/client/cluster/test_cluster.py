@@ -41,7 +41,7 @@ async def test_the_other_nodes_are_discovered(cluster: Cluster) -> None:
 async def test_a_node_killed_while_publishing_loses_no_acknowledged_message(
     cluster: Cluster, name: str
 ) -> None:
-    """Issue 7, Proof: the node that the client is connected to and that leads the streams.
+    """The node that the client is connected to and that leads the streams.
 
     Each publish is repeated under its id until it is acknowledged. At the same time two fast
     batches are in progress, one of each kind.

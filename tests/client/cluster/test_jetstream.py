@@ -1,4 +1,4 @@
-"""Consumers, watches and read-after-write on a real cluster of three (issue 7, Proof)."""
+"""Consumers, watches and read-after-write on a real cluster of three."""
 
 import asyncio
 import random
@@ -125,7 +125,7 @@ async def test_reading_continues_over_a_step_down_and_a_killed_node(
 
 
 async def test_a_remote_mirror_of_three_copies_misses_nothing(cluster: Cluster, name: str) -> None:
-    """Issue 9: the leader steps down, then the node that the copy reads from is killed."""
+    """The leader steps down, then the node that the copy reads from is killed."""
     killed: int | None = None
     async with await opened(cluster) as nc, copying(",".join(cluster.urls)) as server:
         js = nc.jetstream(timeout=10.0)

@@ -1,4 +1,4 @@
-"""Calls of every kind in flight while the connection is cut, and what became of them (issue 7).
+"""Calls of every kind in flight while the connection is cut, and what became of them.
 
 Each worker repeats one kind of call. A call may fail, but in time, and for a reason that says what
 is known; what a call that did not fail has promised is checked when the storm is over.

@@ -1,4 +1,4 @@
-"""Fifty cuts: no acknowledged publish lost, every pending call ends in time (issue 7, Proof)."""
+"""Fifty cuts: no acknowledged publish lost, every pending call ends in time."""
 
 import asyncio
 import os

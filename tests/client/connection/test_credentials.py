@@ -1,4 +1,4 @@
-"""nkeys, JWTs and credentials files, on a real server that asks for them (issue 7, Connection)."""
+"""nkeys, JWTs and credentials files, on a real server that asks for them."""
 
 import base64
 import time

@@ -1,4 +1,4 @@
-"""The client over WebSocket, on a real server's listener (issue 7, Connection)."""
+"""The client over WebSocket, on a real server's listener."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Consumers, watches and buckets over a connection that is cut again and again (issue 7)."""
+"""Consumers, watches and buckets over a connection that is cut again and again."""
 
 import asyncio
 import random

@@ -5,13 +5,12 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from tests.support.buckets import keys_of, new_bucket
 
 from jetspark import (
     Client,
     Compression,
     Discard,
-    JetStream,
-    KeyValue,
     KeyValueConfig,
     Operation,
     Republish,
@@ -38,15 +37,6 @@ from jetspark.units import kib, mib
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
 
-async def made(js: JetStream, name: str, **changes: Any) -> KeyValue:
-    return await js.create_key_value(KeyValueConfig(bucket=name, **changes))
-
-
-async def keys_of(kv: KeyValue, *filters: str, **options: Any) -> list[str]:
-    pager = kv.keys(*filters, **options)
-    return [key async for key in pager]
-
-
 # Buckets.
 
 
@@ -54,7 +44,7 @@ async def test_a_bucket_is_a_stream_with_these_properties(client: Connect, name:
     """ADR-8, "Buckets"; decisions.md, Buckets that our client creates; wire.md."""
     async with client() as nc:
         js = nc.jetstream()
-        await made(js, name, history=5)
+        await new_bucket(js, name, history=5)
         config = (await js.stream(f"KV_{name}")).config
 
         assert config.subjects == (f"$KV.{name}.>",)
@@ -72,7 +62,7 @@ async def test_a_bucket_is_a_stream_with_these_properties(client: Connect, name:
 async def test_every_option_reaches_the_stream(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        kv = await made(
+        kv = await new_bucket(
             js,
             name,
             description="settings",
@@ -109,7 +99,7 @@ async def test_every_option_reaches_the_stream(client: Connect, name: str) -> No
 async def test_status_tells_about_the_bucket(client: Connect, name: str) -> None:
     """ADR-8, "Status"."""
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, history=2)
+        kv = await new_bucket(nc.jetstream(), name, history=2)
         for value in (b"1", b"2", b"3"):
             await kv.put("a", value)
         await kv.put("b", b"x")
@@ -131,9 +121,9 @@ async def test_a_bucket_is_opened_updated_listed_and_deleted(client: Connect, na
         with pytest.raises(BucketNotFound):
             await js.update_key_value(KeyValueConfig(bucket=name))
         await js.create_or_update_key_value(KeyValueConfig(bucket=name))
-        await made(js, name)
+        await new_bucket(js, name)
         with pytest.raises(BucketExists):
-            await made(js, name, history=9)
+            await new_bucket(js, name, history=9)
         changed = await js.update_key_value(KeyValueConfig(bucket=name, history=9))
         assert (await changed.status()).history == 9
         assert name in [each async for each in js.key_value_names()]
@@ -148,7 +138,7 @@ async def test_a_bucket_is_opened_updated_listed_and_deleted(client: Connect, na
 async def test_destroy_removes_the_bucket(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        kv = await made(js, name)
+        kv = await new_bucket(js, name)
         await kv.destroy()
 
         with pytest.raises(BucketNotFound):
@@ -168,7 +158,7 @@ async def test_a_stream_that_is_no_bucket_is_refused(client: Connect, name: str)
 async def test_history_is_capped_at_64(client: Connect, name: str, history: int) -> None:
     async with client() as nc:
         with pytest.raises(ValueError, match="1 to 64"):
-            await made(nc.jetstream(), name, history=history)
+            await new_bucket(nc.jetstream(), name, history=history)
 
 
 @pytest.mark.parametrize("bad", ["", "a.b", "a b", "a*", "ä", "a/b"])
@@ -176,7 +166,7 @@ async def test_a_bad_bucket_name_is_refused(client: Connect, bad: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
         with pytest.raises(BadName):
-            await made(js, bad)
+            await new_bucket(js, bad)
         with pytest.raises(BadName):
             await js.key_value(bad)
 
@@ -185,7 +175,7 @@ async def test_a_bad_bucket_name_is_refused(client: Connect, bad: str) -> None:
 async def test_a_bad_key_is_refused(client: Connect, name: str, bad: str) -> None:
     """ADR-8: valid keys, no dot at either end, keys starting with `_kv` are reserved."""
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         for call in (kv.get(bad), kv.put(bad, b""), kv.create(bad, b""), kv.update(bad, b"", 1)):
             with pytest.raises(BadName):
                 await call
@@ -194,7 +184,7 @@ async def test_a_bad_key_is_refused(client: Connect, name: str, bad: str) -> Non
 @pytest.mark.parametrize("good", ["a", "A-1/b_c=d.e", "auth.username", "0"])
 async def test_a_good_key_is_taken(client: Connect, name: str, good: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         await kv.put(good, b"x")
 
         assert (await kv.get(good)).value == b"x"
@@ -206,7 +196,7 @@ async def test_a_good_key_is_taken(client: Connect, name: str, good: str) -> Non
 async def test_an_entry_says_everything(client: Connect, name: str) -> None:
     """ADR-8, "Entry"."""
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         await kv.put("other", b"")
         revision = await kv.put("auth.username", b"bob")
         entry = await kv.get("auth.username")
@@ -221,7 +211,7 @@ async def test_an_entry_says_everything(client: Connect, name: str) -> None:
 
 async def test_a_key_without_value_is_not_found(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
 
         with pytest.raises(KeyNotFound) as raised:
             await kv.get("a")
@@ -230,7 +220,7 @@ async def test_a_key_without_value_is_not_found(client: Connect, name: str) -> N
 
 async def test_a_revision_can_be_read_and_belongs_to_its_key(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, history=5)
+        kv = await new_bucket(nc.jetstream(), name, history=5)
         first = await kv.put("a", b"1")
         await kv.put("a", b"2")
         other = await kv.put("b", b"3")
@@ -245,7 +235,7 @@ async def test_a_revision_can_be_read_and_belongs_to_its_key(client: Connect, na
 async def test_update_expects_the_revision(client: Connect, name: str) -> None:
     """ADR-8: put only if the revision of the last value for a key matches."""
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         first = await kv.put("a", b"1")
         second = await kv.update("a", b"2", first)
 
@@ -258,7 +248,7 @@ async def test_update_expects_the_revision(client: Connect, name: str) -> None:
 async def test_create_wants_no_value(client: Connect, name: str) -> None:
     """ADR-8: only if the key does not exist, or the latest operation is a delete."""
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, history=5)
+        kv = await new_bucket(nc.jetstream(), name, history=5)
         first = await kv.create("a", b"1")
         with pytest.raises(KeyExists) as raised:
             await kv.create("a", b"2")
@@ -275,7 +265,7 @@ async def test_create_works_after_the_subject_was_purged(client: Connect, name: 
     """ADR-8: this is purge aware."""
     async with client() as nc:
         js = nc.jetstream()
-        kv = await made(js, name)
+        kv = await new_bucket(js, name)
         await kv.create("a", b"1")
         await (await js.stream(f"KV_{name}")).purge()
 
@@ -288,7 +278,7 @@ async def test_a_deleted_key_is_not_found_and_keeps_its_history(
     """ADR-8, "Deleting Values": a nil body and the header `KV-Operation: DEL`."""
     async with client() as nc:
         js = nc.jetstream()
-        kv = await made(js, name, history=5)
+        kv = await new_bucket(js, name, history=5)
         await kv.put("a", b"1")
         await kv.delete("a")
 
@@ -309,7 +299,7 @@ async def test_a_purged_key_leaves_only_the_marker(client: Connect, name: str) -
     """ADR-8, "Purging a key"."""
     async with client() as nc:
         js = nc.jetstream()
-        kv = await made(js, name, history=5)
+        kv = await new_bucket(js, name, history=5)
         await kv.put("a", b"1")
         await kv.put("a", b"2")
         await kv.put("b", b"3")
@@ -324,7 +314,7 @@ async def test_a_purged_key_leaves_only_the_marker(client: Connect, name: str) -
 
 async def test_delete_and_purge_expect_a_revision(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         first = await kv.put("a", b"1")
         second = await kv.put("a", b"2")
         with pytest.raises(WrongLastSequence):
@@ -340,7 +330,7 @@ async def test_delete_and_purge_expect_a_revision(client: Connect, name: str) ->
 
 async def test_delete_and_purge_by_wildcard(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, history=3)
+        kv = await new_bucket(nc.jetstream(), name, history=3)
         await kv.put_many({f"a.{n}": b"x" for n in range(20)} | {"b": b"y"})
         await kv.delete("a.*")
         assert await keys_of(kv) == ["b"]
@@ -357,7 +347,7 @@ async def test_delete_and_purge_by_wildcard(client: Connect, name: str) -> None:
 async def test_history_is_kept_per_key(client: Connect, name: str) -> None:
     """ADR-8, "History": delta 0 is the latest."""
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, history=3)
+        kv = await new_bucket(nc.jetstream(), name, history=3)
         for n in range(5):
             await kv.put("a", b"%d" % n)
         history = await kv.history("a")
@@ -370,7 +360,7 @@ async def test_history_is_kept_per_key(client: Connect, name: str) -> None:
 async def test_a_value_has_its_own_time_to_live(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        kv = await made(js, name)
+        kv = await new_bucket(js, name)
         await kv.put("a", b"1", ttl=60)
         await kv.create("b", b"1", ttl="never")
         stream = await js.stream(f"KV_{name}")
@@ -383,7 +373,7 @@ async def test_a_value_has_its_own_time_to_live(client: Connect, name: str) -> N
 
 async def test_many_keys_are_written_and_read(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         values = {f"k.{n}": b"%d" % n for n in range(3000)}
         revisions = await kv.put_many(values)
         await kv.delete("k.7")
@@ -397,7 +387,7 @@ async def test_many_keys_are_written_and_read(client: Connect, name: str) -> Non
 
 async def test_a_refusal_among_many_is_raised(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, max_value_size=100)
+        kv = await new_bucket(nc.jetstream(), name, max_value_size=100)
 
         with pytest.raises(ApiError, match="message size exceeds maximum") as raised:
             await kv.put_many({"a": b"1", "b": bytes(kib(1)), "c": b"3"})
@@ -407,7 +397,7 @@ async def test_a_refusal_among_many_is_raised(client: Connect, name: str) -> Non
 
 async def test_a_snapshot_shows_one_point_in_time(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, history=5)
+        kv = await new_bucket(nc.jetstream(), name, history=5)
         await kv.put("a", b"1")
         await kv.put("b", b"2")
         await kv.put("a", b"3")
@@ -430,7 +420,7 @@ async def test_a_read_only_handle_refuses_to_write(client: Connect, name: str) -
     """ADR-8, "RoKV"."""
     async with client() as nc:
         js = nc.jetstream()
-        kv = await made(js, name)
+        kv = await new_bucket(js, name)
         await kv.put("a", b"1")
         for handle in (kv.read_only(), await js.key_value(name, read_only=True)):
             assert (await handle.get("a")).value == b"1"
@@ -459,7 +449,7 @@ async def test_a_read_only_handle_reads_in_every_way(client: Connect, name: str)
     """ADR-8, "RoKV": get, history, watch, keys, status, close."""
     async with client() as nc:
         js = nc.jetstream()
-        kv = await made(js, name, history=3)
+        kv = await new_bucket(js, name, history=3)
         await kv.put("a", b"1")
         await kv.put("a", b"2")
         for handle in (kv.read_only(), await js.key_value(name, read_only=True)):
@@ -476,7 +466,7 @@ async def test_a_read_only_handle_reads_in_every_way(client: Connect, name: str)
 
 async def test_purge_deletes_removes_markers(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, history=5)
+        kv = await new_bucket(nc.jetstream(), name, history=5)
         for key in ("a", "b", "c"):
             await kv.put(key, b"1")
         await kv.delete("a")
@@ -501,7 +491,7 @@ async def test_purge_deletes_spares_what_is_written_meanwhile(
 ) -> None:
     """A key that gets a value between the listing and the removal keeps it."""
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, history=5)
+        kv = await new_bucket(nc.jetstream(), name, history=5)
         await kv.delete("first")
         for key in ("a", "b"):
             await kv.put(key, b"old")
@@ -531,7 +521,7 @@ async def test_purge_deletes_spares_what_is_written_meanwhile(
 async def test_a_revision_that_must_be_there_is_waited_for(client: Connect, name: str) -> None:
     """ADR-53, test recipes: too high a sequence is refused, and served once it was written."""
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         await kv.put("a", b"1")
         with pytest.raises(MinLastSequence):
             await kv.get("a", min_last_revision=2, timeout=0.7)
@@ -546,7 +536,7 @@ async def test_a_revision_that_must_be_there_is_waited_for(client: Connect, name
 async def test_a_handle_remembers_what_it_wrote(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        await made(js, name)
+        await new_bucket(js, name)
         kv = await js.key_value(name, read_after_write=True)
         for n in range(20):
             await kv.put(f"k.{n}", b"%d" % n)
@@ -588,9 +578,9 @@ async def test_a_bucket_without_direct_get_is_read_from_its_leader(
 async def test_a_mirror_reads_its_own_and_writes_to_its_origin(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        origin = await made(js, name)
+        origin = await new_bucket(js, name)
         await origin.put("a", b"1")
-        mirror = await made(js, f"{name}-m", mirror=StreamSource(name=name))
+        mirror = await new_bucket(js, f"{name}-m", mirror=StreamSource(name=name))
         opened = await js.key_value(f"{name}-m")
         revision = await opened.put("b", b"2")
         await opened.get("b", min_last_revision=revision)
@@ -606,9 +596,9 @@ async def test_sources_appear_under_the_buckets_own_keys(client: Connect, name: 
     async with client() as nc:
         js = nc.jetstream()
         for n in (1, 2):
-            kv = await made(js, f"{name}-{n}")
+            kv = await new_bucket(js, f"{name}-{n}")
             await kv.put(f"k{n}", b"%d" % n)
-        both = await made(
+        both = await new_bucket(
             js,
             name,
             sources=(StreamSource(name=f"{name}-1"), StreamSource(name=f"KV_{name}-2")),

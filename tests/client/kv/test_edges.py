@@ -6,8 +6,9 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from tests.support.buckets import new_bucket
 
-from jetspark import Client, JetStream, KeyValue, KeyValueConfig, StreamSource
+from jetspark import Client, KeyValue, KeyValueConfig, StreamSource
 from jetspark.errors import (
     BucketNotFound,
     MinLastSequence,
@@ -18,10 +19,6 @@ from jetspark.errors import (
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
 
-async def made(js: JetStream, name: str, **changes: Any) -> KeyValue:
-    return await js.create_key_value(KeyValueConfig(bucket=name, **changes))
-
-
 async def listed(kv: KeyValue, **options: Any) -> list[str]:
     pager = kv.snapshot(**options)
     return [each.key async for each in pager]
@@ -30,7 +27,7 @@ async def listed(kv: KeyValue, **options: Any) -> list[str]:
 async def test_a_revision_in_the_future_cannot_be_shown(client: Connect, name: str) -> None:
     """nats-server answers a ``up_to_seq`` beyond its end with nothing, like a copy that lags."""
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         revision = await kv.put("a", b"1")
 
         assert await listed(kv, at_revision=revision) == ["a"]
@@ -41,7 +38,7 @@ async def test_a_revision_in_the_future_cannot_be_shown(client: Connect, name: s
 async def test_a_watch_does_not_resume_beyond_the_end(client: Connect, name: str) -> None:
     """Of a bucket that was created again it would pass over all changes up to the old revision."""
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         revision = await kv.put("a", b"1")
         with pytest.raises(MinLastSequence):
             await kv.watch(resume_from=revision + 2, timeout=0.3)
@@ -57,7 +54,7 @@ async def test_a_watch_does_not_resume_beyond_the_end(client: Connect, name: str
 async def test_reading_a_deleted_bucket_says_so(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        kv = await made(js, name)
+        kv = await new_bucket(js, name)
         async with await kv.watch() as watcher:
             await watcher.ready()
             await js.delete_key_value(name)
@@ -79,7 +76,7 @@ async def test_reading_a_deleted_bucket_says_so(client: Connect, name: str) -> N
 async def test_a_bucket_without_key_ttl_says_how_to_get_it(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        kv = await made(js, name, allow_key_ttl=False)
+        kv = await new_bucket(js, name, allow_key_ttl=False)
 
         async def together() -> None:
             async with kv.transaction() as tx:
@@ -102,7 +99,7 @@ async def test_a_bucket_without_key_ttl_says_how_to_get_it(client: Connect, name
 
 async def test_a_conflict_names_the_keys_it_may_be_about(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         await kv.put("a", b"1")
         tx = kv.transaction()
         tx.create("a", b"")
@@ -120,7 +117,7 @@ async def test_watches_that_were_given_up_leave_no_consumer(client: Connect, nam
     """nats-server may do a deletion before a creation that was sent first."""
     async with client() as nc:
         js = nc.jetstream()
-        kv = await made(js, name)
+        kv = await new_bucket(js, name)
         stream = await js.stream(f"KV_{name}")
         for turns in range(120):
             task = asyncio.create_task(kv.history("a"))
@@ -140,8 +137,8 @@ async def test_a_transaction_over_a_mirror_is_made_at_its_origin(
 ) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        origin = await made(js, name)
-        mirror = await made(js, f"{name}-near", mirror=StreamSource(name=name))
+        origin = await new_bucket(js, name)
+        mirror = await new_bucket(js, f"{name}-near", mirror=StreamSource(name=name))
         async with mirror.transaction() as tx:
             tx.create("a", b"1")
             tx.create("b", b"2")
@@ -159,7 +156,7 @@ async def test_a_transaction_over_a_mirror_is_made_at_its_origin(
 async def test_the_longest_key_is_taken(client: Connect, name: str) -> None:
     """A longer one would exceed the protocol line that servers take, and end the connection."""
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         key = "k" * 3000
         await kv.put(key, b"1")
 
@@ -177,7 +174,7 @@ async def put_one(kv: KeyValue) -> None:
 async def test_what_is_written_meanwhile_is_not_missing(client: Connect, name: str) -> None:
     """More keys than one answer holds, without history: what is overwritten is forgotten."""
     async with client() as nc, client() as other:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         theirs = await other.jetstream().key_value(name)
         count = 1100
         await kv.put_many({f"k.{n}": b"" for n in range(count)})

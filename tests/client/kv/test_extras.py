@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.buckets import new_bucket
 from tests.support.waiting import until
 
 from jetspark import (
@@ -16,7 +17,6 @@ from jetspark import (
     Expect,
     JetStream,
     KeyValue,
-    KeyValueConfig,
     StreamConfig,
 )
 from jetspark.errors import (
@@ -31,10 +31,6 @@ from jetspark.errors import (
 )
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
-
-
-async def made(js: JetStream, name: str, **changes: Any) -> KeyValue:
-    return await js.create_key_value(KeyValueConfig(bucket=name, **changes))
 
 
 # Atomic batches (ADR-50).
@@ -137,7 +133,7 @@ async def test_a_stream_without_atomic_says_so(client: Connect, name: str) -> No
 
 async def test_a_transaction_writes_all_keys_together(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, history=5)
+        kv = await new_bucket(nc.jetstream(), name, history=5)
         first = await kv.put("a", b"1")
         await kv.put("gone", b"x")
         async with kv.transaction() as tx:
@@ -158,7 +154,7 @@ async def test_a_transaction_writes_all_keys_together(client: Connect, name: str
 
 async def test_a_transaction_that_does_not_hold_writes_nothing(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         await kv.put("a", b"1")
 
         async def conflict() -> None:
@@ -177,7 +173,7 @@ async def test_a_transaction_that_does_not_hold_writes_nothing(client: Connect, 
 
 async def test_a_transaction_reads_before_it_writes(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         await kv.put("a", b"1")
         await kv.delete("deleted")
         async with kv.transaction() as tx:
@@ -198,7 +194,7 @@ async def test_a_transaction_reads_before_it_writes(client: Connect, name: str) 
 
 async def test_a_lock_excludes_others_and_has_a_growing_token(client: Connect, name: str) -> None:
     async with client() as nc, client() as other:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         theirs = await other.jetstream().key_value(name)
         inside = 0
         tokens = []
@@ -222,7 +218,7 @@ async def test_a_lock_excludes_others_and_has_a_growing_token(client: Connect, n
 
 async def test_a_lock_that_is_held_is_waited_for_and_given_up(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         held = kv.lock("l", owner="me")
         token = await held.acquire()
         second = kv.lock("l")
@@ -242,7 +238,7 @@ async def test_a_lock_that_is_held_is_waited_for_and_given_up(client: Connect, n
 
 async def test_a_lock_is_renewed_and_its_loss_is_noticed(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         async with kv.lock("l", ttl=1) as lock:
             async with await kv.watch("l", updates_only=True) as watcher:
                 # Four renewals: more than the time to live.
@@ -259,7 +255,7 @@ async def test_a_lock_is_renewed_and_its_loss_is_noticed(client: Connect, name: 
 
 async def test_a_lock_of_a_dead_holder_expires(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         dead = kv.lock("l", ttl=1)
         await dead.acquire()
         assert dead._renewing is not None
@@ -270,7 +266,7 @@ async def test_a_lock_of_a_dead_holder_expires(client: Connect, name: str) -> No
 
 async def test_a_bucket_without_key_ttl_has_no_locks(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, allow_key_ttl=False)
+        kv = await new_bucket(nc.jetstream(), name, allow_key_ttl=False)
 
         with pytest.raises(NotSupported, match="allow_key_ttl"):
             await kv.lock("l").acquire()
@@ -280,7 +276,7 @@ async def test_a_bucket_without_key_ttl_has_no_locks(client: Connect, name: str)
 
 async def test_one_candidate_leads(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         one, two = kv.elect("leader", "one"), kv.elect("leader", "two")
         leaders: list[str | None] = []
 
@@ -308,7 +304,7 @@ async def test_one_candidate_leads(client: Connect, name: str) -> None:
 
 async def test_members_come_and_go(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         # Members that stay have a time to live that a busy machine does not exceed.
         group, lasting = kv.members("workers", ttl=1), kv.members("workers", ttl=60)
         changes: list[tuple[str, bool, bytes]] = []
@@ -349,7 +345,7 @@ async def test_members_come_and_go(client: Connect, name: str) -> None:
 async def test_codecs_change_what_is_stored(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        plain = await made(js, name, history=3)
+        plain = await new_bucket(js, name, history=3)
         secret = await js.key_value(
             name, key_codec=Base64Keys(), value_codec=AesGcmValues({"k1": bytes(32)})
         )
@@ -374,7 +370,7 @@ class Settings(msgspec.Struct):
 
 async def test_typed_values(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, history=3)
+        kv = await new_bucket(nc.jetstream(), name, history=3)
         settings = kv.typed(Settings)
         revision = await settings.put("a", Settings("x", 2))
         await settings.update("a", Settings("y"), revision)
@@ -395,7 +391,7 @@ async def test_typed_values(client: Connect, name: str) -> None:
 
 async def test_typed_values_are_watched_listed_and_deleted(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, history=3)
+        kv = await new_bucket(nc.jetstream(), name, history=3)
         settings = kv.typed(Settings)
         await settings.put_many({"a": Settings("x"), "b": Settings("y")})
         async with await settings.watch() as watcher:

@@ -1,4 +1,4 @@
-"""The judge of histories (``kv_history.py``) convicts every kind of bad one (issue 7, Proof)."""
+"""The judge of histories (``kv_history.py``) convicts every kind of bad one."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Histories of concurrent operations on keys are linearizable (issue 7, Proof).
+"""Histories of concurrent operations on keys are linearizable.
 
 200,000 operations on our server, fewer on the released one, in rounds that differ in how many
 keys are fought over, how much is kept and where. Every call goes through the public handle; what

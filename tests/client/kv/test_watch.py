@@ -7,9 +7,10 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from tests.support.buckets import keys_of, new_bucket
 from tests.support.waiting import until
 
-from jetspark import Client, Entry, JetStream, KeyValue, KeyValueConfig, Operation, Watcher
+from jetspark import Client, Entry, Operation, Watcher
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.client.jetstream.consumer.ordered import OrderedReader
 from jetspark.client.jetstream.kv.follow import Follow
@@ -23,15 +24,6 @@ from jetspark.errors import (
 )
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
-
-
-async def made(js: JetStream, name: str, **changes: Any) -> KeyValue:
-    return await js.create_key_value(KeyValueConfig(bucket=name, **changes))
-
-
-async def keys_of(kv: KeyValue, *filters: str, **options: Any) -> list[str]:
-    pager = kv.keys(*filters, **options)
-    return [key async for key in pager]
 
 
 def seen(entries: list[Entry | None]) -> list[tuple[str, bytes] | None]:
@@ -49,7 +41,7 @@ async def test_a_watch_gives_the_latest_values_then_none_then_changes(
     client: Connect, name: str
 ) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, history=5)
+        kv = await new_bucket(nc.jetstream(), name, history=5)
         await kv.put("a", b"1")
         await kv.put("a", b"2")
         await kv.put("b", b"3")
@@ -72,7 +64,7 @@ async def test_the_whole_bucket_is_watched(
 ) -> None:
     """ADR-8: the entire bucket can be watched using an empty key or a key with wildcard `>`."""
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         await kv.put_many({"a": b"1", "b.c": b"2"})
         async with await kv.watch(*filters) as watcher:
             entries = [entry async for entry in watcher.initial()]
@@ -83,7 +75,7 @@ async def test_the_whole_bucket_is_watched(
 async def test_the_end_comes_when_there_is_nothing(client: Connect, name: str) -> None:
     """ADR-8: this signal must also be sent if no data is present."""
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         async with await kv.watch() as empty, await kv.watch("none.*") as filtered:
             assert empty._feed._source.initial_done  # known at once, not after a pause
             assert await take(empty, 1) == [None]
@@ -99,7 +91,7 @@ async def test_the_end_is_reached_although_counted_messages_were_deleted(
     """ADR-8: the signal must always be sent."""
     async with client() as nc:
         js = nc.jetstream()
-        kv = await made(js, name)
+        kv = await new_bucket(js, name)
         for n in range(400):
             await kv.put(f"k.{n}", bytes(20_000))
         stream = await js.stream(f"KV_{name}")
@@ -113,7 +105,7 @@ async def test_the_end_is_reached_although_counted_messages_were_deleted(
 
 async def test_keys_and_patterns_are_watched(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         await kv.put_many({"auth.username": b"1", "auth.x.y": b"2", "other": b"3"})
 
         async def keys(*filters: str) -> list[str]:
@@ -135,7 +127,7 @@ async def test_keys_and_patterns_are_watched(client: Connect, name: str) -> None
 
 async def test_include_history_sends_all_values(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, history=5)
+        kv = await new_bucket(nc.jetstream(), name, history=5)
         for n in range(3):
             await kv.put("a", b"%d" % n)
         async with await kv.watch(include_history=True) as watcher:
@@ -144,7 +136,7 @@ async def test_include_history_sends_all_values(client: Connect, name: str) -> N
 
 async def test_ignore_deletes_sends_only_puts(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         await kv.put("a", b"1")
         await kv.put("b", b"2")
         await kv.delete("a")
@@ -160,7 +152,7 @@ async def test_ignore_deletes_sends_only_puts(client: Connect, name: str) -> Non
 
 async def test_the_end_comes_when_all_is_deleted_and_ignored(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         await kv.delete("a")
         async with await kv.watch(ignore_deletes=True) as watcher:
             assert await take(watcher, 1) == [None]
@@ -168,7 +160,7 @@ async def test_the_end_comes_when_all_is_deleted_and_ignored(client: Connect, na
 
 async def test_meta_only_sends_no_values(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         await kv.put("a", b"12345")
         await kv.delete("b")
         async with await kv.watch(meta_only=True) as watcher:
@@ -183,7 +175,7 @@ async def test_meta_only_sends_no_values(client: Connect, name: str) -> None:
 async def test_updates_only_starts_with_the_end(client: Connect, name: str) -> None:
     """ADR-8: the End Of Initial Data marker is sent as soon as the watch starts."""
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         await kv.put("a", b"1")
         async with await kv.watch(updates_only=True) as watcher:
             assert await take(watcher, 1) == [None]
@@ -195,7 +187,7 @@ async def test_updates_only_starts_with_the_end(client: Connect, name: str) -> N
 
 async def test_a_watch_resumes_from_a_revision(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, history=9)
+        kv = await new_bucket(nc.jetstream(), name, history=9)
         revisions = [await kv.put("a", b"%d" % n) for n in range(5)]
         async with await kv.watch(resume_from=revisions[3]) as watcher:
             assert seen(await take(watcher, 3)) == [("a", b"3"), ("a", b"4"), None]
@@ -204,7 +196,7 @@ async def test_a_watch_resumes_from_a_revision(client: Connect, name: str) -> No
 async def test_a_limit_marker_is_seen_as_a_purge(client: Connect, name: str) -> None:
     """decisions.md, Buckets that our client creates; ADR-8 1.1."""
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, limit_marker_ttl=60)
+        kv = await new_bucket(nc.jetstream(), name, limit_marker_ttl=60)
         async with await kv.watch(updates_only=True) as watcher:
             await take(watcher, 1)
             await kv.put("a", b"1", ttl=1)
@@ -229,7 +221,7 @@ async def test_a_watch_survives_the_loss_of_its_consumer(
     monkeypatch.setattr(Follow, "_ordered", impatient)
     async with client() as nc:
         js = nc.jetstream()
-        kv = await made(js, name)
+        kv = await new_bucket(js, name)
         await kv.put("a", b"1")
         stream = await js.stream(f"KV_{name}")
         async with await kv.watch() as watcher:
@@ -244,7 +236,7 @@ async def test_a_watch_survives_the_loss_of_its_consumer(
 async def test_a_gap_in_the_initial_data_shows_no_old_values(client: Connect, name: str) -> None:
     """ADR-8: the latest values first; a consumer created again must not begin with older ones."""
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, history=5)
+        kv = await new_bucket(nc.jetstream(), name, history=5)
         for key in ("a", "b", "c", "b", "c"):
             await kv.put(key, key.encode())
         async with await kv.watch() as watcher:
@@ -273,7 +265,7 @@ async def test_no_change_is_missed_although_the_bucket_was_empty_at_first(
     """A watch of keys without values, whose consumer is lost: every change counts anyway."""
     async with client() as nc:
         js = nc.jetstream()
-        kv = await made(js, name, history=5)
+        kv = await new_bucket(js, name, history=5)
         await kv.put("other", b"")
         async with await kv.watch("a") as watcher:
             assert await take(watcher, 1) == [None]
@@ -289,7 +281,7 @@ async def test_no_change_is_missed_although_the_bucket_was_empty_at_first(
 async def test_a_callback_gets_what_iteration_would_give(client: Connect, name: str) -> None:
     errors: list[Exception] = []
     async with client(error_callback=errors.append) as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         await kv.put("a", b"1")
         got: list[Entry | None] = []
         enough = asyncio.Event()
@@ -316,7 +308,7 @@ async def test_a_callback_gets_what_iteration_would_give(client: Connect, name: 
 
 async def test_a_callback_may_end_its_watch(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         await kv.put("a", b"1")
         ended = asyncio.Event()
 
@@ -334,7 +326,7 @@ async def test_stop_and_close_end_watches(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
         stream_name = f"KV_{name}"
-        async with await made(js, name) as kv:
+        async with await new_bucket(js, name) as kv:
             watcher = await kv.watch()
             other = await kv.watch()
             await take(watcher, 1)
@@ -354,7 +346,7 @@ async def test_stop_and_close_end_watches(client: Connect, name: str) -> None:
 async def test_keys_come_as_an_iterator(client: Connect, name: str) -> None:
     """ADR-8, "List of known keys": headers only, last per subject, no deleted ones."""
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, history=3)
+        kv = await new_bucket(nc.jetstream(), name, history=3)
         assert await keys_of(kv) == []
         await kv.put_many({f"a.{n}": b"x" for n in range(1000)} | {"b.1": b"y"})
         await kv.delete("a.5")
@@ -368,7 +360,7 @@ async def test_keys_come_as_an_iterator(client: Connect, name: str) -> None:
 async def test_keys_are_asked_for_without_their_values(client: Connect, name: str) -> None:
     """ADR-8, "List of known keys": seen by another client, in what is asked and what comes."""
     async with client() as nc, client() as other:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         await kv.put_many({f"a.{n}": bytes(10_000) for n in range(20)})
         asked = await other.subscribe("$JS.API.CONSUMER.CREATE.>")
         await other.flush()
@@ -385,7 +377,7 @@ async def test_keys_are_asked_for_without_their_values(client: Connect, name: st
 async def test_a_deleted_key_is_part_of_the_initial_data(client: Connect, name: str) -> None:
     """ADR-8, "Watch": without ignore_deletes the initial data shows markers too."""
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, history=3)
+        kv = await new_bucket(nc.jetstream(), name, history=3)
         await kv.put_many({"a": b"1", "b": b"2", "c": b"3"})
         await kv.delete("b")
         await kv.purge("c")
@@ -397,7 +389,7 @@ async def test_a_deleted_key_is_part_of_the_initial_data(client: Connect, name: 
 
 async def test_a_watcher_is_read_in_every_way(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         await kv.put_many({"a": b"1", "b": b"2", "c": b"3"})
         async with kv.watch() as watcher:
             await watcher.ready()
@@ -431,7 +423,7 @@ async def test_a_watcher_is_read_in_every_way(client: Connect, name: str) -> Non
 
 async def test_a_value_is_asked_for_with_a_default(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         await kv.put("a", b"1")
         await kv.put("gone", b"1")
         await kv.delete("gone")

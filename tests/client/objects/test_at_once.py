@@ -1,6 +1,6 @@
 """Object stores that several clients change at once, cancelled calls, damaged objects, odd names.
 
-Issue 7, "Object store": a failed or cut put leaves no garbage. ADR-53: markers, not purges.
+A failed or cut put leaves no garbage. ADR-53: markers, not purges.
 """
 
 import asyncio
@@ -10,9 +10,10 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from tests.support.buckets import new_store
 from tests.support.servers import ServerProcess
 
-from jetspark import Client, JetStream, ObjectInfo, ObjectStore, ObjectStoreConfig, Timeout, sync
+from jetspark import Client, JetStream, ObjectInfo, Timeout, sync
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.objects import putting
 from jetspark.client.jetstream.objects.info import encode_name
@@ -31,10 +32,6 @@ from jetspark.errors import (
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 LARGE = bytes(range(256)) * 4001
-
-
-async def made(js: JetStream, name: str) -> ObjectStore:
-    return await js.create_object_store(ObjectStoreConfig(bucket=name))
 
 
 async def chunk_ids(js: JetStream, name: str) -> set[str]:
@@ -63,7 +60,7 @@ async def test_an_edit_does_not_bring_back_data_that_was_replaced(
     client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with client() as nc, client() as other:
-        store = await made(nc.jetstream(), name)
+        store = await new_store(nc.jetstream(), name)
         theirs = await other.jetstream().object_store(name)
         await store.put("a", LARGE)
         before_the_next_write(monkeypatch, lambda: theirs.put("a", b"new"))
@@ -77,7 +74,7 @@ async def test_a_delete_removes_what_was_put_meanwhile(
     client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with client() as nc, client() as other:
-        store = await made(nc.jetstream(), name)
+        store = await new_store(nc.jetstream(), name)
         theirs = await other.jetstream().object_store(name)
         await store.put("a", LARGE)
         before_the_next_write(monkeypatch, lambda: theirs.put("a", b"new"))
@@ -92,7 +89,7 @@ async def test_a_link_does_not_hide_an_object_that_was_put_meanwhile(
     client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with client() as nc, client() as other:
-        store = await made(nc.jetstream(), name)
+        store = await new_store(nc.jetstream(), name)
         theirs = await other.jetstream().object_store(name)
         target = await store.put("a", LARGE)
         before_the_next_write(monkeypatch, lambda: theirs.put("l", b"new"))
@@ -108,7 +105,7 @@ async def test_a_rename_takes_what_was_put_meanwhile(
 ) -> None:
     """Before the new name is written, and between that and the marker of the old one."""
     async with client() as nc, client() as other:
-        store = await made(nc.jetstream(), name)
+        store = await new_store(nc.jetstream(), name)
         theirs = await other.jetstream().object_store(name)
         await store.put("a", LARGE)
         before_the_next_write(monkeypatch, lambda: theirs.put("a", b"new"), when)
@@ -123,7 +120,7 @@ async def test_a_rename_of_what_was_deleted_meanwhile_is_withdrawn(
     client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with client() as nc, client() as other:
-        store = await made(nc.jetstream(), name)
+        store = await new_store(nc.jetstream(), name)
         theirs = await other.jetstream().object_store(name)
         await store.put("a", LARGE)
         before_the_next_write(monkeypatch, lambda: theirs.delete("a"), 1)
@@ -136,7 +133,7 @@ async def test_a_rename_of_what_was_deleted_meanwhile_is_withdrawn(
 async def test_watchers_see_both_sides_of_a_rename(client: Connect, name: str) -> None:
     """And so do those who ask for the sequence: a purge would not have one (ADR-53)."""
     async with client() as nc:
-        store = await made(nc.jetstream(), name)
+        store = await new_store(nc.jetstream(), name)
         await store.put("a", LARGE)
         async with await store.watch(updates_only=True) as watcher:
             assert [each async for each in watcher.initial()] == []
@@ -153,7 +150,7 @@ async def test_an_object_that_is_replaced_while_it_is_read_is_read_again(
     client: Connect, name: str
 ) -> None:
     async with client() as nc:
-        store = await made(nc.jetstream(), name)
+        store = await new_store(nc.jetstream(), name)
         data = LARGE * 4
         await store.put("a", data)
         puts: list[asyncio.Task[Any]] = []
@@ -185,7 +182,7 @@ async def test_a_reader_that_has_failed_or_was_closed_is_not_at_its_end(
     """No one may take for the end of the object what is not."""
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         await store.put("a", LARGE)
         closed = await store.open("a")
         async with closed:
@@ -209,7 +206,7 @@ async def test_a_reader_that_has_failed_or_was_closed_is_not_at_its_end(
 async def test_missing_chunks_are_reported_at_once(client: Connect, name: str, left: int) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         info = await store.put("a", LARGE)
         await (await js.stream(f"OBJ_{name}")).purge(subject=f"$O.{name}.C.{info.nuid}", keep=left)
         async with asyncio.timeout(2):
@@ -226,7 +223,7 @@ async def test_a_meta_message_that_cannot_be_read_hides_no_others(
     told: list[Exception] = []
     async with client(error_callback=told.append) as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         await store.put("a", b"1")
         for bad in ("b", "c"):
             await js.publish(f"$O.{name}.M.{encode_name(bad)}", b'{"headers":{"a":"b"}}')
@@ -248,7 +245,7 @@ async def test_what_cannot_be_stored_is_refused_before_anything_is_sent(
 ) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         wrong: Any = 5
         refused: list[tuple[type[Exception], str, Any]] = [
             (BadName, "5000 bytes, expected at most 2048", ("x" * 5000, b"")),
@@ -281,7 +278,7 @@ async def test_a_put_that_is_cancelled_at_any_time_leaves_nothing(
     """Also when it is cancelled again while it cleans up."""
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         await store.put("a", b"old")
         for turns in range(0, 40, 2):
             put = asyncio.create_task(store.put("a", LARGE[: 300_000 + turns]))
@@ -310,7 +307,7 @@ async def test_chunks_that_could_not_be_removed_are_reported_but_no_failure(
     told: list[Exception] = []
     async with client(error_callback=told.append) as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         await store.put("a", b"old")
 
         async def fails(*_args: Any, **_options: Any) -> int:
@@ -333,7 +330,7 @@ async def test_a_meta_message_that_comes_late_is_refused(
     """The put has failed when the server gets its message after all; what existed stays."""
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         kept = {(await store.put("a", before)).nuid} if before else set()
         held: list[Callable[[], Awaitable[Any]]] = []
         write = MetaMessages.write
@@ -364,7 +361,7 @@ async def test_a_put_whose_chunks_were_removed_meanwhile_leaves_the_old_object(
     """As ``purge_orphans`` does to a put that paused for longer than it allows."""
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         before = await store.put("a", b"before")
 
         async def removed(self: MetaMessages, nuid: str, *, timeout: Timeout | None) -> int:
@@ -385,7 +382,7 @@ async def test_a_store_whose_batches_were_switched_off_is_still_written(
 ) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         await js.update_stream(f"OBJ_{name}", allow_batched=False)
         await store.put("a", LARGE)
 
@@ -397,7 +394,7 @@ async def test_a_silent_server_ends_a_put_in_time(
 ) -> None:
     async with client() as nc:
         js = nc.jetstream(timeout=0.1)
-        await made(nc.jetstream(), name)
+        await new_store(nc.jetstream(), name)
         store = await js.object_store(name)
 
         async def silence(*_args: Any, **_options: Any) -> Any:
@@ -416,7 +413,7 @@ async def test_a_silent_server_ends_a_put_in_time(
 
 async def test_a_link_that_leads_nowhere_names_itself(client: Connect, name: str) -> None:
     async with client() as nc:
-        store = await made(nc.jetstream(), name)
+        store = await new_store(nc.jetstream(), name)
         await store.link("l", await store.put("a", b"1"))
         await store.delete("a")
 
@@ -427,7 +424,7 @@ async def test_a_link_that_leads_nowhere_names_itself(client: Connect, name: str
 
 async def test_a_put_tells_its_time_and_progress(client: Connect, name: str) -> None:
     async with client() as nc:
-        store = await made(nc.jetstream(), name)
+        store = await new_store(nc.jetstream(), name)
         told: list[tuple[int, int]] = []
         put = await store.put("a", LARGE, progress=lambda *at: told.append(at))
         await store.put("b", [LARGE], progress=lambda *at: told.append(at))
@@ -464,7 +461,7 @@ async def test_changes_whose_answers_are_lost_are_whole(
     """A deletion removes the chunks, and a rename does not end with two names for them."""
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         await store.put("a", LARGE)
         kept = await store.put("b", LARGE)
         write = MetaMessages.write

@@ -1,4 +1,4 @@
-"""Object stores leave no garbage, follow links, and live on mirrors (issue 7, "Object store")."""
+"""Object stores leave no garbage, follow links, and live on mirrors."""
 
 import asyncio
 import json
@@ -7,20 +7,17 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from tests.support.buckets import new_store
 from tests.support.chaos_proxy import ChaosProxy
 from tests.support.servers import ServerProcess
 
-from jetspark import Client, JetStream, ObjectStore, ObjectStoreConfig, StreamSource, connect
+from jetspark import Client, JetStream, StreamSource, connect
 from jetspark.client.jetstream.objects.info import encode_name
 from jetspark.client.jetstream.objects.meta import MetaMessages
 from jetspark.errors import NotSupported, RequestTimeout
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 LARGE = bytes(range(256)) * 4001
-
-
-async def made(js: JetStream, name: str, **changes: Any) -> ObjectStore:
-    return await js.create_object_store(ObjectStoreConfig(bucket=name, **changes))
 
 
 async def chunk_ids(js: JetStream, name: str) -> list[str]:
@@ -32,7 +29,7 @@ async def test_of_puts_at_once_one_wins_and_the_others_leave_nothing(
     client: Connect, name: str
 ) -> None:
     async with client() as nc, client() as other:
-        store = await made(nc.jetstream(), name)
+        store = await new_store(nc.jetstream(), name)
         theirs = await other.jetstream().object_store(name)
         puts = [
             handle.put("a", b"%d" % n * 1000)
@@ -53,7 +50,7 @@ async def test_a_put_whose_connection_is_cut_leaves_nothing(
 ) -> None:
     async with client() as nc, ChaosProxy(server.address) as proxy:
         js = nc.jetstream()
-        await made(js, name)
+        await new_store(js, name)
         async with await connect(proxy.url, reconnect_wait=0.01) as cut:
             store = await cut.jetstream(timeout=0.7).object_store(name)
             if not fast:
@@ -80,7 +77,7 @@ async def test_a_put_whose_last_answer_is_lost_is_not_torn(
 ) -> None:
     """Whether it is stored is unknown then; what must not be is an object without its data."""
     async with client() as nc:
-        store = await made(nc.jetstream(), name)
+        store = await new_store(nc.jetstream(), name)
         write = MetaMessages.write
 
         async def unheard(self: MetaMessages, *args: Any, **options: Any) -> Any:
@@ -97,7 +94,7 @@ async def test_a_put_whose_last_answer_is_lost_is_not_torn(
 async def test_links_in_a_cycle_are_reported(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         for here, there in (("a", "b"), ("b", "a")):
             meta = {
                 "name": here,
@@ -114,9 +111,9 @@ async def test_links_in_a_cycle_are_reported(client: Connect, name: str) -> None
 async def test_a_mirror_reads_its_own_and_writes_to_its_origin(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        origin = await made(js, name)
+        origin = await new_store(js, name)
         first = await origin.put("a", LARGE)
-        mirror = await made(js, f"{name}-m", mirror=StreamSource(name=name))
+        mirror = await new_store(js, f"{name}-m", mirror=StreamSource(name=name))
         assert await mirror.get("a", min_last_seq=first.seq) == LARGE
         second = await mirror.put("a", b"new")
         await mirror.put("b", b"other")

@@ -12,8 +12,9 @@ import nats
 import nats.js.errors
 import pytest
 from nats.js.api import ObjectMeta, ObjectMetaOptions
+from tests.support.buckets import new_store
 
-from jetspark import Client, JetStream, ObjectStore, ObjectStoreConfig
+from jetspark import Client, JetStream, ObjectStore
 from jetspark.client.jetstream.objects.info import CHUNK_SIZE, encode_name
 from jetspark.client.jetstream.objects.reading import SEEK_MIN
 from jetspark.errors import (
@@ -33,10 +34,6 @@ Connect = Callable[..., AbstractAsyncContextManager[Client]]
 LARGE = bytes(range(256)) * 4001  # a little more than seven chunks
 
 
-async def made(js: JetStream, name: str, **changes: Any) -> ObjectStore:
-    return await js.create_object_store(ObjectStoreConfig(bucket=name, **changes))
-
-
 async def names_of(store: ObjectStore, **options: Any) -> list[str]:
     pager = store.list(**options)
     return sorted([info.name async for info in pager])
@@ -52,9 +49,9 @@ async def test_a_store_is_created_opened_and_deleted(client: Connect, name: str)
         js = nc.jetstream()
         with pytest.raises(BucketNotFound):
             await js.object_store(name)
-        store = await made(js, name, description="files", ttl=3600, metadata={"a": "b"})
+        store = await new_store(js, name, description="files", ttl=3600, metadata={"a": "b"})
         with pytest.raises(BucketExists):
-            await made(js, name)
+            await new_store(js, name)
         status = await store.status()
         config = (await js.stream(f"OBJ_{name}")).config
 
@@ -72,7 +69,7 @@ async def test_a_store_is_created_opened_and_deleted(client: Connect, name: str)
 @pytest.mark.parametrize("data", [b"", b"x", bytes(128 * 1024), LARGE], ids=len)
 async def test_an_object_comes_back(client: Connect, name: str, data: bytes) -> None:
     async with client() as nc:
-        store = await made(nc.jetstream(), name)
+        store = await new_store(nc.jetstream(), name)
         put = await store.put("a file.txt", data, description="d", metadata={"k": "v"})
         info = await store.info("a file.txt")
 
@@ -86,7 +83,7 @@ async def test_an_object_comes_back(client: Connect, name: str, data: bytes) -> 
 
 async def test_files_and_iterables_are_put(client: Connect, name: str, tmp_path: Path) -> None:
     async with client() as nc:
-        store = await made(nc.jetstream(), name)
+        store = await new_store(nc.jetstream(), name)
         file = tmp_path / "data"
         file.write_bytes(LARGE)
 
@@ -111,7 +108,7 @@ async def test_files_and_iterables_are_put(client: Connect, name: str, tmp_path:
 
 async def test_an_object_is_read_in_pieces_and_ranges(client: Connect, name: str) -> None:
     async with client() as nc:
-        store = await made(nc.jetstream(), name)
+        store = await new_store(nc.jetstream(), name)
         await store.put("a", LARGE)
         told: list[tuple[int, int]] = []
         async with await store.open("a", progress=lambda *at: told.append(at)) as reader:
@@ -129,7 +126,7 @@ async def test_an_object_is_read_in_pieces_and_ranges(client: Connect, name: str
 
 async def test_a_missing_object_is_not_found(client: Connect, name: str) -> None:
     async with client() as nc:
-        store = await made(nc.jetstream(), name)
+        store = await new_store(nc.jetstream(), name)
         for call in (store.get("a"), store.info("a"), store.delete("a"), store.open("a")):
             with pytest.raises(ObjectNotFound):
                 await call
@@ -138,7 +135,7 @@ async def test_a_missing_object_is_not_found(client: Connect, name: str) -> None
 async def test_a_replaced_object_leaves_no_chunks(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         await store.put("a", LARGE)
         second = await store.put("a", b"new")
 
@@ -150,7 +147,7 @@ async def test_a_replaced_object_leaves_no_chunks(client: Connect, name: str) ->
 async def test_a_failed_put_leaves_nothing(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
 
         async def broken() -> AsyncIterator[bytes]:
             yield LARGE
@@ -178,7 +175,7 @@ async def test_a_failed_put_leaves_nothing(client: Connect, name: str) -> None:
 async def test_a_stream_without_batches_is_written_pipelined(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         await js.update_stream(f"OBJ_{name}", allow_batched=False)
         store = await js.object_store(name)
         await store.put("a", LARGE)
@@ -189,7 +186,7 @@ async def test_a_stream_without_batches_is_written_pipelined(client: Connect, na
 async def test_a_deleted_object_cannot_be_read(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         await store.put("a", LARGE)
         await store.put("b", b"b")
         await store.delete("a")
@@ -204,7 +201,7 @@ async def test_a_deleted_object_cannot_be_read(client: Connect, name: str) -> No
 
 async def test_meta_data_changes(client: Connect, name: str) -> None:
     async with client() as nc:
-        store = await made(nc.jetstream(), name)
+        store = await new_store(nc.jetstream(), name)
         await store.put("a", b"data", metadata={"x": "1"})
         await store.put("taken", b"")
         await store.update_meta("a", description="new", headers={"H": ["1", "2"]})
@@ -222,7 +219,7 @@ async def test_meta_data_changes(client: Connect, name: str) -> None:
 async def test_links_lead_to_objects(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        store, other = await made(js, name), await made(js, f"{name}-2")
+        store, other = await new_store(js, name), await new_store(js, f"{name}-2")
         target = await store.put("a", LARGE)
         link = await other.link("l", target)
         await other.link_bucket("all", name)
@@ -244,7 +241,7 @@ async def test_links_lead_to_objects(client: Connect, name: str) -> None:
 
 async def test_a_watch_tells_of_changes(client: Connect, name: str) -> None:
     async with client() as nc:
-        store = await made(nc.jetstream(), name)
+        store = await new_store(nc.jetstream(), name)
         await store.put("a", b"1")
         async with await store.watch() as watcher:
             first = [each async for each in watcher.initial()]
@@ -261,7 +258,7 @@ async def test_a_watch_tells_of_changes(client: Connect, name: str) -> None:
 
 async def test_a_sealed_store_is_read_only(client: Connect, name: str) -> None:
     async with client() as nc:
-        store = await made(nc.jetstream(), name)
+        store = await new_store(nc.jetstream(), name)
         await store.put("a", b"1")
         await store.seal()
 
@@ -274,7 +271,7 @@ async def test_a_sealed_store_is_read_only(client: Connect, name: str) -> None:
 async def test_damage_is_noticed(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         info = await store.put("a", LARGE)
         await (await js.stream(f"OBJ_{name}")).delete_msg(1)
         await js.publish(f"$O.{name}.C.{info.nuid}", bytes(128 * 1024))
@@ -286,7 +283,7 @@ async def test_damage_is_noticed(client: Connect, name: str) -> None:
 async def test_a_sequence_that_must_be_there_is_waited_for(client: Connect, name: str) -> None:
     """ADR-53, Object Store."""
     async with client() as nc:
-        store = await made(nc.jetstream(), name)
+        store = await new_store(nc.jetstream(), name)
         info = await store.put("a", b"1")
 
         assert await store.get("a", min_last_seq=info.seq) == b"1"
@@ -303,7 +300,7 @@ async def test_objects_travel_between_clients(server: Any, client: Connect, name
     theirs = await nats.connect(server.url)
     try:
         async with client() as nc:
-            ours = await made(nc.jetstream(), name)
+            ours = await new_store(nc.jetstream(), name)
             bucket = await theirs.jetstream().object_store(name)
             for size in SIZES:
                 data = LARGE[:size]
@@ -325,7 +322,7 @@ async def test_what_clients_say_of_objects_is_understood(
     theirs = await nats.connect(server.url)
     try:
         async with client() as nc:
-            ours = await made(nc.jetstream(), name)
+            ours = await new_store(nc.jetstream(), name)
             bucket = await theirs.jetstream().object_store(name)
             options = ObjectMetaOptions(max_chunk_size=10)
             described = ObjectMeta(
@@ -361,7 +358,7 @@ async def test_what_clients_say_of_objects_is_understood(
 
 async def test_ranges_at_every_edge(client: Connect, name: str) -> None:
     async with client() as nc:
-        store = await made(nc.jetstream(), name)
+        store = await new_store(nc.jetstream(), name)
         data = LARGE[:35]
         await store.put("a", data, chunk_size=10)
         for start in (0, 1, 9, 10, 11, 19, 20, 34, 35, 36, 1000):
@@ -378,7 +375,7 @@ async def test_a_range_far_into_an_object_does_not_read_what_is_before_it(
     """Chunks of other sizes, and of other objects between them, are no obstacle."""
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
 
         async def beside() -> AsyncIterator[bytes]:
             for at in range(0, len(LARGE), 100_000):
@@ -412,7 +409,7 @@ async def test_a_meta_message_cannot_lead_to_the_chunks_of_others(
     """Deleting or replacing such an object would remove the data of all."""
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         await store.put("good", LARGE)
         body = json.dumps({"name": "bad", "bucket": name, "chunks": 1} | meta).encode()
         await js.publish(f"$O.{name}.M.{encode_name('bad')}", body)

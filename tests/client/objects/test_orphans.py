@@ -1,6 +1,6 @@
 """What killed puts leave is found and removed, and nothing else is (objects/orphans.py).
 
-Issue 7, "Object store": a failed or cut put leaves no garbage. A killed one does, until someone
+A failed or cut put leaves no garbage. A killed one does, until someone
 calls ``purge_orphans``.
 """
 
@@ -11,9 +11,10 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from tests.support.buckets import new_store
 from tests.support.servers import ServerProcess
 
-from jetspark import Client, JetStream, ObjectStore, ObjectStoreConfig, OrphansPurged, sync
+from jetspark import Client, JetStream, OrphansPurged, sync
 from jetspark.client.jetstream.objects import putting
 from jetspark.client.jetstream.objects.info import encode_name
 from jetspark.client.jetstream.objects.meta import MetaMessages
@@ -45,10 +46,6 @@ with sync.connect(sys.argv[1]) as nc:
 """
 
 
-async def made(js: JetStream, name: str, **changes: Any) -> ObjectStore:
-    return await js.create_object_store(ObjectStoreConfig(bucket=name, **changes))
-
-
 async def chunk_ids(js: JetStream, name: str) -> set[str]:
     info = await (await js.stream(f"OBJ_{name}")).info(subjects_filter=f"$O.{name}.C.>")
     return {subject.rpartition(".")[2] for subject in info.state.subjects or {}}
@@ -65,7 +62,7 @@ async def test_what_a_killed_process_leaves_is_removed(
 ) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         kept = await store.put("kept", LARGE)
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", ENDLESS, server.url, name, stdout=asyncio.subprocess.PIPE
@@ -93,7 +90,7 @@ async def test_objects_links_and_puts_in_progress_keep_their_chunks(
 ) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         target = await store.put("a", LARGE)
         await store.link("l", target)
         await store.put("empty", b"")
@@ -127,7 +124,7 @@ async def test_objects_links_and_puts_in_progress_keep_their_chunks(
 async def test_many_orphans_are_removed_in_groups(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         for n in range(70):
             await leave(js, name, f"n{n}", 1)
         told: list[tuple[int, int]] = []
@@ -144,7 +141,7 @@ async def test_a_rename_while_they_are_looked_for_loses_nothing(
     """Between the looks the object changes its name again and again."""
     async with client() as nc, client() as other:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         await store.put("a0", LARGE)
         await leave(js, name, "gone")
         theirs = await other.jetstream().object_store(name)
@@ -181,7 +178,7 @@ async def test_an_object_that_appears_between_look_and_purge_keeps_its_chunks(
     """A put that paused for long ends just then: the next look sees its name."""
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         paused, on = asyncio.Event(), asyncio.Event()
 
         async def slow() -> AsyncIterator[bytes]:
@@ -213,7 +210,7 @@ async def test_a_long_put_whose_chunks_were_removed_takes_its_object_back(
 ) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         monkeypatch.setattr(putting, "LONG_PUT", 0.0)
         await store.put("whole", LARGE)
         change = MetaMessages.change
@@ -236,10 +233,10 @@ async def test_a_long_put_whose_chunks_were_removed_takes_its_object_back(
 async def test_where_nothing_can_be_removed_it_says_so(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         await store.put("a", b"1")
         await leave(js, name, "gone")
-        mirror = await made(js, f"{name}-m", mirror=name)
+        mirror = await new_store(js, f"{name}-m", mirror=name)
         with pytest.raises(NotSupported, match=f"of its origin, '{name}'"):
             await mirror.purge_orphans()
         await js.publish(f"$O.{name}.M.{encode_name('odd')}", b"no json")
@@ -269,7 +266,7 @@ def test_blocking(server: ServerProcess, name: str) -> None:
 async def test_a_cancelled_search_leaves_nothing(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        store = await made(js, name)
+        store = await new_store(js, name)
         await store.put("a", b"1")
         await leave(js, name, "gone")
         stream = await js.stream(f"OBJ_{name}")

@@ -1,4 +1,4 @@
-"""Fast batches whose connection, server or messages are lost on the way (issue 7; ADR-50)."""
+"""Fast batches whose connection, server or messages are lost on the way (ADR-50)."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Replicas in the process (issue 7): current, bounded, and never stale when asked."""
+"""Replicas in the process: current, bounded, and never stale when asked."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,9 +6,10 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from tests.support.buckets import new_bucket
 from tests.support.chaos_proxy import ChaosProxy
 
-from jetspark import Client, JetStream, KeyValue, KeyValueConfig, StreamConfig, connect
+from jetspark import Client, StreamConfig, connect
 from jetspark.errors import (
     BucketNotFound,
     BufferFull,
@@ -19,10 +20,6 @@ from jetspark.errors import (
 )
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
-
-
-async def made(js: JetStream, name: str, **changes: Any) -> KeyValue:
-    return await js.create_key_value(KeyValueConfig(bucket=name, **changes))
 
 
 async def knows_its_stream(replica: Any) -> None:
@@ -36,7 +33,7 @@ async def knows_its_stream(replica: Any) -> None:
 
 async def test_a_replica_has_what_the_bucket_has(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, history=3)
+        kv = await new_bucket(nc.jetstream(), name, history=3)
         await kv.put_many({f"k.{n}": b"%d" % n for n in range(500)})
         await kv.delete("k.7")
         async with await kv.replica() as replica:
@@ -59,7 +56,7 @@ async def test_a_replica_has_what_the_bucket_has(client: Connect, name: str) -> 
 
 async def test_part_of_a_bucket_is_copied(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         await kv.put_many({"a.1": b"1", "b.1": b"2"})
         async with await kv.replica("a.*") as replica:
             assert list(replica.items()) == ["a.1"]
@@ -71,14 +68,14 @@ async def test_part_of_a_bucket_is_copied(client: Connect, name: str) -> None:
 
 async def test_an_empty_bucket_makes_an_empty_replica(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         async with await kv.replica() as replica:
             assert (len(replica), replica.revision, replica.memory) == (0, 0, 0)
 
 
 async def test_memory_is_bounded(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         await kv.put_many({f"k.{n}": bytes(1000) for n in range(100)})
         with pytest.raises(BufferFull, match="max_bytes=50000"):
             await kv.replica(max_bytes=50_000)
@@ -93,7 +90,7 @@ async def test_memory_is_bounded(client: Connect, name: str) -> None:
 
 async def test_values_expire_in_the_replica_too(client: Connect, name: str) -> None:
     async with client() as nc:
-        kv = await made(nc.jetstream(), name, ttl=60)
+        kv = await new_bucket(nc.jetstream(), name, ttl=60)
         await kv.put("short", b"1", ttl=1)
         await kv.put("long", b"2")
         async with await kv.replica() as replica:
@@ -124,7 +121,7 @@ async def test_a_stream_is_copied_by_subject(client: Connect, name: str) -> None
 async def test_a_key_that_is_not_copied_is_asked_for_at_once(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
-        kv = await made(js, name)
+        kv = await new_bucket(js, name)
         revision = await kv.put("b.1", b"3")
         async with await kv.replica("a.*") as replica, asyncio.timeout(2):
             # Waiting for it would take half of the timeout.
@@ -146,7 +143,7 @@ async def test_a_bucket_that_was_deleted_is_no_copy_of_the_one_created_again(
         await connect(proxy.url, reconnect_wait=0.01) as nc,
         client() as other,
     ):
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         await kv.put_many({"a": b"old", "b": b"old"})
         replica = await kv.replica()
         js = other.jetstream()
@@ -155,7 +152,7 @@ async def test_a_bucket_that_was_deleted_is_no_copy_of_the_one_created_again(
         await knows_its_stream(replica)
         await js.delete_key_value(name)
         if again:
-            anew = await made(js, name)
+            anew = await new_bucket(js, name)
             for n in range(5):
                 await anew.put("a", b"new %d" % n)
         proxy.cut()
@@ -203,7 +200,7 @@ async def test_a_replica_catches_up_after_a_reconnect(
         await connect(proxy.url, reconnect_wait=0.01) as nc,
         client() as other,
     ):
-        kv = await made(nc.jetstream(), name)
+        kv = await new_bucket(nc.jetstream(), name)
         theirs = await other.jetstream().key_value(name)
         await kv.put_many({f"k.{n}": b"1" for n in range(100)})
         async with await kv.replica() as replica:

@@ -1,4 +1,4 @@
-"""`jetspark stream export` and `import` over the wire (issue 8; decisions.md, Server.
+"""`jetspark stream export` and `import` over the wire (decisions.md, Server.
 
 Each test runs against our server and nats-server. Messages are compared one by one: subject,
 headers, payload.

@@ -294,7 +294,7 @@ async def test_a_subject_without_a_stream_fails_at_once(client: Connect, name: s
 
 
 async def test_a_publish_without_responders_is_repeated(client: Connect, name: str) -> None:
-    """Issue 7, "Publish": retries on no-responders; such a message cannot have been stored."""
+    """Retries on no-responders; such a message cannot have been stored."""
     async with client() as nc:
         js = nc.jetstream()
         waiting = asyncio.ensure_future(js.publish(f"{name}.a", b"1"))

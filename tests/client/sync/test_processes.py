@@ -1,4 +1,4 @@
-"""Blocking clients and the life of a process: forks, exits, Ctrl-C (issue 7, Blocking twin)."""
+"""Blocking clients and the life of a process: forks, exits, Ctrl-C."""
 
 import contextlib
 import os

@@ -55,7 +55,7 @@ class Broken(ServerWithoutJetStream):
 async def test_a_mistake_of_ours_is_a_500_for_that_request_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The connection stays, one line is logged, one counter counts (not so on 02f3840)."""
+    """The connection stays, one line is logged, one counter counts (previously not)."""
     async with jetspark.Server(store_dir=tmp_path) as server:
         wire = await Wire.open(server.port)
         router = server._inner.default_account.router
@@ -104,7 +104,7 @@ def store(tmp_path: Path) -> Path:
 def test_a_stream_that_cannot_be_served_is_reported_and_the_others_start(
     store: Path,
 ) -> None:
-    """On 02f3840 the server never starts again, and `doctor` says healthy."""
+    """Previously the server never started again, and `doctor` said healthy."""
     server = Served(store, "-p", "-1", "-js", "-m", "-1")
     try:
         assert server.url, "".join(server.lines)
@@ -203,7 +203,7 @@ async def stream_names(url: str) -> list[str]:
 
 
 async def test_waiting_pulls_hear_that_the_server_ends(tmp_path: Path) -> None:
-    """409 Server Shutdown with what they did not get, as nats-server says it (not on 02f3840)."""
+    """409 Server Shutdown with what they did not get, as nats-server says it (previously not)."""
     server = jetspark.Server(store_dir=tmp_path)
     await server.start()
     async with await jetspark.connect(server.client_url) as client:
@@ -221,7 +221,7 @@ async def test_waiting_pulls_hear_that_the_server_ends(tmp_path: Path) -> None:
 
 
 async def test_an_account_without_jetstream_gets_an_error(tmp_path: Path) -> None:
-    """503 / 10039, as nats-server; on 02f3840 no one answers."""
+    """503 / 10039, as nats-server; previously there was no answer."""
     config = tmp_path / "server.conf"
     config.write_text(
         'listen: "127.0.0.1:-1"\n'
@@ -239,7 +239,7 @@ async def test_an_account_without_jetstream_gets_an_error(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["go", "git_commit", "proto", "headers", "max_payload", "host"])
 async def test_info_has_what_every_nats_server_says(name: str, tmp_path: Path) -> None:
-    """The new official Python client refuses a server without `go` (as 02f3840 was)."""
+    """The new official Python client refuses a server without `go` (as ours was)."""
     async with jetspark.Server(store_dir=tmp_path) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         line = await reader.readline()
@@ -258,7 +258,7 @@ PULLS: dict[str, Callable[[], bytes]] = {
 
 @pytest.mark.parametrize("body", PULLS)
 async def test_null_in_a_pull_request_is_absent(body: str, tmp_path: Path) -> None:
-    """The Rust client sends null for what is not set: 400 on 02f3840."""
+    """The Rust client sends null for what is not set: previously 400."""
     async with (
         jetspark.Server(store_dir=tmp_path) as server,
         await jetspark.connect(server.client_url) as client,

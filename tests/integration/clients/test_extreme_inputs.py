@@ -175,7 +175,7 @@ def test_any_argument_of_the_command_line_is_answered_without_a_traceback(
 
 
 async def test_a_server_without_a_limit_takes_messages_of_any_size(tmp_path: Path) -> None:
-    """`max_payload: -1`; the client of 54cde83 refused to publish anything to such a server."""
+    """`max_payload: -1`; previously the client refused to publish anything to such a server."""
     config = tmp_path / "server.conf"
     config.write_text('listen: "127.0.0.1:-1"\nmax_payload: -1\n')
     async with (

@@ -1,4 +1,4 @@
-"""Many batches at once over real sockets: each appears whole or not at all (ADR-50, issue 6)."""
+"""Many batches at once over real sockets: each appears whole or not at all (ADR-50)."""
 
 from __future__ import annotations
 

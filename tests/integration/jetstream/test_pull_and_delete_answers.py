@@ -51,7 +51,7 @@ PULL = b"$JS.API.CONSUMER.MSG.NEXT.S.c"
 async def test_a_fetch_that_max_ack_pending_stops_ends_at_its_first_heartbeat(
     tmp_path: Path,
 ) -> None:
-    """404, as nats-server; 02f3840 lets it live and deliver until it expires."""
+    """404, as nats-server; previously it lived, and delivered until it expired."""
     async with served(tmp_path) as wire:
         await make(wire, messages=5)
         await consumer(wire, max_ack_pending=2)
@@ -62,7 +62,7 @@ async def test_a_fetch_that_max_ack_pending_stops_ends_at_its_first_heartbeat(
 
 
 async def test_a_pull_that_expired_before_it_began_is_over_at_once(tmp_path: Path) -> None:
-    """02f3840 says that one message is pending."""
+    """Previously the answer was that one message is pending."""
     async with served(tmp_path) as wire:
         await make(wire, messages=1)
         await consumer(wire)
@@ -71,7 +71,7 @@ async def test_a_pull_that_expired_before_it_began_is_over_at_once(tmp_path: Pat
 
 
 async def test_a_rollup_of_a_wildcard_subject_takes_all_that_match(tmp_path: Path) -> None:
-    """nats-py's ``kv.purge("a.*")``; 02f3840 leaves the values."""
+    """nats-py's ``kv.purge("a.*")``; previously the values stayed."""
     async with served(tmp_path) as wire:
         await make(wire, messages=6, allow_rollup_hdrs=True)
         await wire.ask(b"s.b", b"in.ack", b"x")
@@ -83,7 +83,7 @@ async def test_a_rollup_of_a_wildcard_subject_takes_all_that_match(tmp_path: Pat
 
 
 async def test_deleting_what_a_memory_stream_lacks_names_the_sequence(tmp_path: Path) -> None:
-    """10043 as nats-server says it; 10057 on 02f3840."""
+    """10043, as nats-server; previously 10057."""
     async with served(tmp_path) as wire:
         await make(wire, messages=1, storage="memory")
         for seq in (0, 9, 2**62):
@@ -92,7 +92,7 @@ async def test_deleting_what_a_memory_stream_lacks_names_the_sequence(tmp_path: 
 
 
 async def test_a_purge_counts_as_activity_of_the_ack_floor(tmp_path: Path) -> None:
-    """``ack_floor.last_active`` is missing on 02f3840."""
+    """``ack_floor.last_active`` was missing previously."""
     async with served(tmp_path) as wire:
         await make(wire, messages=3)
         await consumer(wire)
@@ -102,8 +102,8 @@ async def test_a_purge_counts_as_activity_of_the_ack_floor(tmp_path: Path) -> No
     assert "last_active" in info["ack_floor"]
 
 
-async def test_what_a_stream_is_worth_is_said_outside_its_metadata(tmp_path: Path) -> None:
-    """Tools show metadata as the user's own (02f3840 writes ``_jetspark.durability`` there)."""
+async def test_the_durability_of_a_stream_is_answered_outside_its_metadata(tmp_path: Path) -> None:
+    """Tools show metadata as the user's own (previously with ``_jetspark.durability``)."""
     async with served(tmp_path) as wire:
         await make(wire)
         info = await api(wire, "STREAM.INFO.S", jetspark=True)
@@ -112,7 +112,7 @@ async def test_what_a_stream_is_worth_is_said_outside_its_metadata(tmp_path: Pat
 
 
 async def test_answers_about_streams_have_no_fields_that_nats_server_lacks(tmp_path: Path) -> None:
-    """8a8e834 adds ``jetspark``: strict clients (nats-jetstream, ``strict=True``) refuse that."""
+    """Strict clients (nats-jetstream, ``strict=True``) refuse an unknown one, ``jetspark``."""
     async with served(tmp_path) as wire:
         answers = [
             await api(wire, "STREAM.CREATE.S", name="S", subjects=["s.>"]),
@@ -126,7 +126,7 @@ async def test_answers_about_streams_have_no_fields_that_nats_server_lacks(tmp_p
 async def test_others_have_their_turn_while_one_client_sends_without_a_pause(
     tmp_path: Path,
 ) -> None:
-    """On 02f3840 the loop reads 32 buffers of one publisher before it looks at the next client."""
+    """Previously the loop read 32 buffers of one publisher before it looked at the next client."""
     async with jetspark.Server(store_dir=tmp_path) as server:
         wire = await Wire.open(server.port)
         assert await wire.ask(b"in.1", b"", b"there") == b"there"

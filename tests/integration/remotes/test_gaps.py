@@ -1,4 +1,4 @@
-"""Messages that a remote sent and that never came, on a connection that lives (issue 9).
+"""Messages that a remote sent and that never came, on a connection that lives.
 
 In a cluster a route between two nodes can lose them. An ordered consumer finds that out by
 counting: when the next message comes, or when the stream is quiet and its consumer is asked.

@@ -1,4 +1,4 @@
-"""Mirrors and sources of streams of other servers: ours, and real nats-server (issue 9, Proof).
+"""Mirrors and sources of streams of other servers: ours, and real nats-server.
 
 The copy never skips, never duplicates, catches up, and reports its lag truthfully, whatever
 happens to the upstream or to the way there. Waits of the link are short here (remotes.py).

@@ -1,4 +1,4 @@
-"""Released clients, and our buckets, over mirrors and sources of another server (issue 9)."""
+"""Released clients, and our buckets, over mirrors and sources of another server."""
 
 from __future__ import annotations
 

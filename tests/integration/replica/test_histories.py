@@ -1,4 +1,4 @@
-"""Read-after-write and monotonic reads over a leader and a replica that stalls (ADR-53, issue 9).
+"""Read-after-write and monotonic reads over a leader and a replica that stalls (ADR-53).
 
 The copy is stalled at random: inside the process, and as a process that SIGSTOP stops. What the
 workers do and how they are judged is in tests/campaigns/replica_histories.py.

@@ -1,4 +1,4 @@
-"""A client of a replica can do what it could do at the leader (issue 9, read replica server)."""
+"""A client of a replica can do what it could do at the leader."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ async def test_an_embedded_server_has_a_client_of_its_own() -> None:
 
 
 async def test_an_embedded_server_copies_from_a_remote_without_more_words() -> None:
-    """Issue 9: remotes are named in the configuration, streams choose them by ``external``."""
+    """Remotes are named in the configuration, streams choose them by ``external``."""
     async with jetspark.Server() as origin, await origin.connect() as nc:
         await nc.jetstream().create_stream(StreamConfig(name="ORDERS", subjects=("orders",)))
         await nc.jetstream().publish("orders", b"first")

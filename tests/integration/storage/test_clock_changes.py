@@ -82,7 +82,7 @@ async def make(client: Client) -> None:
 
 
 async def test_nothing_waits_for_a_clock_that_was_set_back_over_a_restart(tmp_path: Path) -> None:
-    """On 02f3840 the TTL, the age, the window and the redelivery each waited for an hour."""
+    """Previously the TTL, the age, the window and the redelivery each waited for an hour."""
     async with Server(store_dir=tmp_path, port=-1, clock=Machine().clock()) as server:
         client = await nats.connect(server.client_url)
         await make(client)
@@ -117,7 +117,7 @@ async def test_nothing_waits_for_a_clock_that_was_set_back_over_a_restart(tmp_pa
 async def test_a_clock_that_is_set_changes_dates_and_nothing_else(
     tmp_path: Path, jump: int
 ) -> None:
-    """On 02f3840 a clock set forward ended messages, requests and logins, and forgot ids."""
+    """Previously a clock set forward ended messages, requests and logins, and forgot ids."""
     machine = Machine()
     async with Server(store_dir=tmp_path, port=-1, http_port=-1, clock=machine.clock()) as server:
         client = await nats.connect(server.client_url)
@@ -162,7 +162,7 @@ async def test_a_clock_that_is_set_changes_dates_and_nothing_else(
 async def test_a_stream_from_the_year_2200_is_served_reported_and_repaired(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """On 02f3840 nothing in it grew old, and no one said a word."""
+    """Previously nothing in it grew old, and there was no warning."""
     store = tmp_path / "store"
     early = Machine(Y2200 - time.time_ns())
     async with Server(store_dir=store, port=-1, clock=Machine().clock()) as server:

@@ -70,7 +70,7 @@ async def test_an_emptied_segment_is_reported_although_its_contents_are_unknown(
 async def test_damage_in_an_idle_stream_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """On 02f3840 no one looked after a stream between its start and its next message."""
+    """Previously a stream got no upkeep between its start and its next message."""
     monkeypatch.setattr("jetspark.server.jetstream.driver.HOUSE_PERIOD", 0.05)
     async with jetspark.Server(store_dir=tmp_path) as server:
         client = await nats.connect(server.client_url)

@@ -492,7 +492,7 @@ async def test_a_stream_whose_deletion_failed_takes_messages_again(
 async def test_a_stream_that_is_changed_and_removed_leaves_no_error_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """8a8e834 logs a traceback: its manifests were to be written when its folder was deleted."""
+    """Previously with a traceback: its manifests were due when its folder was deleted."""
     async with jetspark.Server(store_dir=tmp_path) as server:
         client = await nats.connect(server.client_url)
         js = client.jetstream()

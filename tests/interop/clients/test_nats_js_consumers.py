@@ -1,4 +1,4 @@
-"""nats.js reads streams, buckets and object stores of ours, with restarts in between (issue 5).
+"""nats.js reads streams, buckets and object stores of ours, with restarts in between.
 
 The script runs once, on a server on uvloop; what came of its checks is compared here.
 """

@@ -1,4 +1,4 @@
-"""nats-py reads streams, buckets and object stores of ours, with restarts in between (issue 5)."""
+"""nats-py reads streams, buckets and object stores of ours, with restarts in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Released clients use a bucket through a read replica as at its leader (issue 9, Proof)."""
+"""Released clients use a bucket through a read replica as at its leader."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_both_servers_answer_a_script_alike(
 
 
 def test_there_are_enough_scripts() -> None:
-    """Issue 4: names are unique, so that a failure names its script."""
+    """Names are unique, so that a failure names its script."""
     assert len({script.name for script in SCRIPTS}) == len(SCRIPTS) >= 80
 
 
@@ -88,7 +88,7 @@ def test_both_servers_answer_random_publishes_alike(ours: RawClient, theirs: Raw
 
 
 def test_there_are_enough_scripted_cases_in_all() -> None:
-    """Issue 4: at least 200, over publishing, the stream API, configurations, limits, backups."""
+    """At least 200, over publishing, the stream API, configurations, limits, backups."""
     cases = len(SCRIPTS) + len(SCRIPT) + len(REMOVAL_SCRIPT) + len(GOOD) + len(BAD) + len(UPDATES)
 
     assert cases + len(LIMITS) >= 200

@@ -1,6 +1,6 @@
 """A server killed while streams are copied, over real sockets: nothing skipped, nothing twice.
 
-Also what released clients read through copies (issue 9): nats-py and a bucket with a mirror.
+Also what released clients read through copies: nats-py and a bucket with a mirror.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The same bytes to our server and to nats-server 2.15.1, and the same answers (issue 3, R8).
+"""The same bytes to our server and to nats-server 2.15.1, and the same answers.
 
 `JETSPARK_WIRE_SCRIPTS=100000` plays that many generated scripts instead of 800, and other ones
 each time.

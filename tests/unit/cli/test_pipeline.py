@@ -1,4 +1,4 @@
-"""`jetspark pipeline` (issue 8): a mistake is one line and an exit code, never a traceback."""
+"""`jetspark pipeline`: a mistake is one line and an exit code, never a traceback."""
 
 import sys
 from pathlib import Path

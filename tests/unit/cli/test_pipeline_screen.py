@@ -1,4 +1,4 @@
-"""What a continuous run shows (issue 8): a table on a terminal, lines elsewhere."""
+"""What a continuous run shows: a table on a terminal, lines elsewhere."""
 
 import io
 

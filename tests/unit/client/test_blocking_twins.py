@@ -1,4 +1,4 @@
-"""Everything async has its blocking twin and vice versa (issue 7; docs/client/blocking.md)."""
+"""Everything async has its blocking twin and vice versa (docs/client/blocking.md)."""
 
 import inspect
 from types import FunctionType

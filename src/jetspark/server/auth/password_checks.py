@@ -1,12 +1,12 @@
 """Password checks in threads: a few at a time, in an order that a flood cannot abuse.
 
 One bcrypt check takes tens of milliseconds of CPU by design. Addresses take turns, and so do the
-users of an address: guesses of the password of one user, however many, delay others by one
-check. A user that no client waited for comes first, and the newest client of a user: it does not
-wait for a hundred attempts before it, and those who waited long have mostly given up. While others
-wait, disconnected clients are dropped without a check (one that only half-closed looks the same,
-and is served when no one else waits). Beyond `WAITING_MAX` the busiest user of the busiest address
-loses its oldest client.
+users of an address: a client that guesses the password of one user, however often, delays others
+by one check. A user that no client waited for comes first, and the newest client of a user: it
+does not wait for a hundred attempts before it, and those who waited long have mostly given up.
+While others wait, disconnected clients are dropped without a check (one that only half-closed
+looks the same, and is served when no one else waits). Beyond `WAITING_MAX` the busiest user of the
+busiest address loses its oldest client.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The copy in memory of replicas, fed by hand (issue 7, "In-process replica")."""
+"""The copy in memory of replicas, fed by hand."""
 
 import asyncio
 import sys

@@ -56,7 +56,7 @@ def commit(bench: Bench, publishers: list[Publisher], took_ms: int) -> None:
 
 
 def test_a_slow_disk_lowers_the_flow_and_a_quick_one_raises_it_again(bench: Bench) -> None:
-    """Issue 6: a committer slowed to 50 ms."""
+    """A committer slowed to 50 ms."""
     stream = made(bench)
     publisher = Publisher(bench, stream, "x", 100)
     publisher.start()

@@ -1,4 +1,4 @@
-"""A server that stops in the middle of a fast batch (ADR-50, leader change; issue 6)."""
+"""A server that stops in the middle of a fast batch (ADR-50, leader change)."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_batches_after_a_restart_count_against_the_limits(bench: Bench) -> None:
 def test_a_batch_is_idle_by_the_time_that_passed_when_the_clock_was_set_back(
     bench: Bench, jump: int
 ) -> None:
-    """On 02f3840 it was open until the clock had caught up."""
+    """Previously it was open until the clock had caught up."""
     stream = made(bench)
     by_reply(bench, stream, 1, 0)
     flush(bench)

@@ -31,7 +31,7 @@ def delivered(world: World, jump: int) -> None:
 def test_a_message_is_delivered_again_in_its_time_when_the_clock_was_set_back_over_a_restart(
     world: World, jump: int
 ) -> None:
-    """On 02f3840 it was when the clock had caught up."""
+    """Previously it was when the clock had caught up."""
     delivered(world, jump)
     world.pull(b"1")
     world.pass_time(28 * SECOND)
@@ -53,7 +53,7 @@ def test_what_happened_before_the_restart_is_not_shown_as_still_to_come(world: W
 def test_no_acknowledgement_or_request_is_late_or_early_when_the_clock_is_set(
     world: World, lead: int
 ) -> None:
-    """On 02f3840 a clock set forward delivered all of them again and ended every request."""
+    """Previously a clock set forward delivered all of them again and ended every request."""
     stream = world.stream()
     world.publish(stream, b"s.1")
     consumer = world.consumer(stream, ack_wait=Nanoseconds(30 * SECOND))
@@ -75,7 +75,7 @@ def test_no_acknowledgement_or_request_is_late_or_early_when_the_clock_is_set(
 
 
 def test_no_consumer_is_inactive_because_the_clock_was_set(world: World) -> None:
-    """On 02f3840 a clock set forward removed consumers, and one set back kept them."""
+    """Previously a clock set forward removed consumers, and one set back kept them."""
     stream = world.stream()
     world.consumer(stream, inactive_threshold=Nanoseconds(60 * SECOND))
     world.engine.follow_wall(world.now, HOUR)
@@ -122,7 +122,7 @@ def test_a_pause_that_is_over_by_the_new_date_ends_at_once(world: World) -> None
 
 
 def test_a_replay_does_not_wait_for_an_hour_that_never_passed(world: World) -> None:
-    """On 02f3840 a clock set forward made a gap that a replay at the original pace waited for."""
+    """Previously a clock set forward made a gap that a replay at the original pace waited for."""
     stream = world.stream()
     world.publish(stream, b"s.1")
     world.pass_time(10 * MS)

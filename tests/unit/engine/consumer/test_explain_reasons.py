@@ -1,4 +1,4 @@
-"""Why a consumer delivers a message, or does not: the reasons in their order (issue 5)."""
+"""Why a consumer delivers a message, or does not: the reasons in their order."""
 
 from __future__ import annotations
 

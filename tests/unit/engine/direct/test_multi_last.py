@@ -156,7 +156,7 @@ class CountingFiles(MemoryFiles):
     ids=str,
 )
 def test_only_the_records_that_are_returned_are_read(body: bytes, reads: int) -> None:
-    """Issue 4: `multi_last` and `next_by_subj` read only records they return."""
+    """`multi_last` and `next_by_subj` read only records they return."""
     files = CountingFiles()
     bench = Bench(KeptPath("/store"), files)
     stream = bench.create()

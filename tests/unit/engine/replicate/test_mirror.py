@@ -355,7 +355,7 @@ def test_a_consumer_of_a_mirror_may_ask_for_any_subject(bench: CopyBench) -> Non
 def test_a_mirror_of_a_stream_with_another_clock_has_its_times_and_ages_by_its_own(
     bench: CopyBench, lead: int
 ) -> None:
-    """On 02f3840 what came from a clock ahead stayed until this one had caught up."""
+    """Previously what came from a clock ahead stayed until this one had caught up."""
     bench.now = START + lead
     origin = bench.make("A", subjects=["a.>"])
     bench.put("A", b"a.1")

@@ -1,4 +1,4 @@
-"""Copies of remote streams, with a remote that does what the test says (upstream.py, issue 9)."""
+"""Copies of remote streams, with a remote that does what the test says (upstream.py)."""
 
 from __future__ import annotations
 

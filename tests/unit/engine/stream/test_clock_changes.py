@@ -1,7 +1,7 @@
 """Streams while the clock of the machine is set forward and back, in virtual time.
 
 ``bench.now`` is engine time: the wall clock when a process starts, and then only what passes.
-Each test that names 02f3840 failed there.
+Each test that says what was previously so failed then.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def times(stream: Stream) -> list[int]:
 def test_a_ttl_ends_in_its_time_when_the_clock_was_set_back_over_a_restart(
     bench: Bench, jump: int
 ) -> None:
-    """On 02f3840 it ended when the clock had caught up."""
+    """Previously it ended when the clock had caught up."""
     stream = made(bench, allow_msg_ttl=True)
     ask(bench, stream, ttl="10s")
 
@@ -66,7 +66,7 @@ def test_a_ttl_ends_in_its_time_when_the_clock_was_set_back_over_a_restart(
 def test_max_age_counts_what_passed_when_the_clock_was_set_back_over_a_restart(
     bench: Bench, jump: int
 ) -> None:
-    """On 02f3840 messages stayed until the clock had caught up."""
+    """Previously messages stayed until the clock had caught up."""
     stream = made(bench, max_age=Nanoseconds(60 * SECOND))
     ask(bench, stream)
     wait(bench, 30)
@@ -88,7 +88,7 @@ def test_max_age_counts_what_passed_when_the_clock_was_set_back_over_a_restart(
 def test_duplicates_are_known_for_the_window_when_the_clock_was_set_back_over_a_restart(
     bench: Bench,
 ) -> None:
-    """On 02f3840 an id was known for an hour and two minutes."""
+    """Previously an id was known for an hour and two minutes."""
     stream = made(bench)
     ask(bench, stream, msg_id="a")
 
@@ -101,7 +101,7 @@ def test_duplicates_are_known_for_the_window_when_the_clock_was_set_back_over_a_
 
 
 def test_times_never_decrease_and_keep_their_distance_over_restarts(bench: Bench) -> None:
-    """On 02f3840 all messages until the clock had caught up came within nanoseconds."""
+    """Previously all messages until the clock had caught up came within nanoseconds."""
     stream = made(bench)
     for jump in (-HOUR, -DAY, HOUR, -5 * SECOND, DAY):
         ask(bench, stream)
@@ -133,7 +133,7 @@ def test_a_clock_set_forward_over_a_restart_ends_what_would_have_ended_by_then(
 
 
 def test_nothing_ends_early_when_the_clock_is_set_forward(bench: Bench) -> None:
-    """On 02f3840 everything was an hour older, and ids were forgotten."""
+    """Previously everything was an hour older, and ids were forgotten."""
     stream = made(bench, allow_msg_ttl=True, max_age=Nanoseconds(60 * SECOND))
     ask(bench, stream, ttl="30s")
     ask(bench, stream, msg_id="a")
@@ -218,7 +218,7 @@ def test_a_schedule_for_a_date_fires_at_that_date(bench: Bench, lead: int, waits
 def test_a_schedule_that_repeats_continues_whatever_the_clock_says(
     bench: Bench, lead: int
 ) -> None:
-    """On 02f3840 the stream would have waited for a clock that was set back over a restart."""
+    """Previously the stream would have waited for a clock that was set back over a restart."""
     stream = scheduled(bench)
     ask(bench, stream, b"s.plan", schedule="@every 10s", schedule_target="s.t")
     wait(bench, 21)
@@ -244,7 +244,7 @@ def test_a_schedule_that_repeats_continues_whatever_the_clock_says(
 def test_a_stream_from_the_far_future_is_served_and_harms_no_other(
     bench: Bench, year: int
 ) -> None:
-    """On 02f3840 its messages stayed for ever, and new ones came within nanoseconds."""
+    """Previously its messages stayed for ever, and new ones came within nanoseconds."""
     now = bench.now
     other = made(bench, name="OTHER", subjects=("o.>",), max_age=Nanoseconds(DAY))
     ask(bench, other, b"o.1")
@@ -318,7 +318,7 @@ def test_a_machine_that_starts_in_1970_serves_and_ends_what_it_should(
 def test_what_a_stream_from_the_future_sends_elsewhere_gets_the_time_of_that_stream(
     bench: Bench,
 ) -> None:
-    """On 02f3840 a stream that stored what another one republished got its times."""
+    """Previously a stream that stored what another one republished got its times."""
     from jetspark.api.stream import Republish
 
     now, bench.now = bench.now, Y2200

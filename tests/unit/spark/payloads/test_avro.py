@@ -1,4 +1,4 @@
-"""Avro payloads to columns without Spark (issue 8, schema help; docs/spark.md, "Payloads")."""
+"""Avro payloads to columns without Spark (docs/spark.md, "Payloads")."""
 
 import datetime as dt
 import io

@@ -1,4 +1,4 @@
-"""Payloads to columns without Spark (issue 8, schema help; docs/spark.md, "Payloads").
+"""Payloads to columns without Spark (docs/spark.md, "Payloads").
 
 The expected values are written down by hand, never by the decoder under test.
 """

@@ -1,4 +1,4 @@
-"""Progress of flows and errors of Spark, as a continuous run tells them (issue 8, "Pipelines")."""
+"""Progress of flows and errors of Spark, as a continuous run tells them."""
 
 import json
 from pathlib import Path

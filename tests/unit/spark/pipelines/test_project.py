@@ -1,4 +1,4 @@
-"""Pipeline projects (issue 8, "Pipelines"): what is wrong is a line, before Spark starts."""
+"""Pipeline projects: what is wrong is a line, before Spark starts."""
 
 from pathlib import Path
 

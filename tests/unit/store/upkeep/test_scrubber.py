@@ -81,7 +81,7 @@ def test_a_restart_does_not_start_over(full: "Bench") -> None:
 
 
 def test_a_clock_that_was_set_back_does_not_stop_it(full: "Bench") -> None:
-    """On 02f3840 nothing was scrubbed until the clock had caught up."""
+    """Previously nothing was scrubbed until the clock had caught up."""
     count = len(full.log.segments.list_files()) - 1
     keep_house(full, NOW)
     full.reopen()

@@ -28,6 +28,7 @@ HOT = [
     "subjects/sublist.py",
     "subjects/tokens.py",
     "subjects/trie.py",
+    "subjects/wide_dict.py",
     "headers/block.py",
     "headers/numbers.py",
     "protocol/arguments.py",

@@ -21,6 +21,7 @@ from pathlib import Path
 from tests.support.certificates import make_certificate
 from tests.support.hostile_clients import CONFIG, HOSTILE, PASSWORD, TLS, Hostile, Target
 from tests.support.hostile_mix import Mix
+from tests.support.hostile_requests import REQUESTS
 from tests.support.neighbour import Neighbour, Waits
 from tests.support.servers import ServerProcess
 
@@ -120,7 +121,7 @@ def campaign(deadline: float, seed: int) -> str:
     worst: dict[str, float] = {}
     visits = pings = 0
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-        for clients, tls in ((TLS, True), (HOSTILE, False)):
+        for clients, tls in ((TLS, True), (HOSTILE + REQUESTS, False)):
             with street(Path(folder, f"tls {tls}"), "jetspark", 1.0, tls=tls) as made:
                 order = list(clients)
                 chosen.shuffle(order)
@@ -148,7 +149,7 @@ def main() -> None:
     names = sys.argv[2:]
     sys.stdout.write(f"{'server ms':>10} {'ms':>8} {'nats ms':>8}\n")
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-        for clients, tls in ((HOSTILE, False), (TLS, True)):
+        for clients, tls in ((HOSTILE + REQUESTS, False), (TLS, True)):
             chosen = [each for each in clients if not names or each.__name__ in names]
             if not chosen:
                 continue

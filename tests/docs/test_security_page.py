@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from tests.support.hostile_clients import HOSTILE, TLS
+from tests.support.hostile_requests import REQUESTS
 
 from jetspark.server.auth.users import build_directory
 from jetspark.server.config.loader import load_text
@@ -47,5 +48,5 @@ def test_the_configuration_is_accepted() -> None:
 def test_every_hostile_client_has_its_figures() -> None:
     figures = re.findall(r"^\| `(\w+)` \| (\d+) \|", PAGE, re.MULTILINE)
 
-    assert [name for name, _ in figures] == [each.__name__ for each in (*HOSTILE, *TLS)]
+    assert [name for name, _ in figures] == [each.__name__ for each in (*HOSTILE, *REQUESTS, *TLS)]
     assert max(int(waited) for _, waited in figures) < 100

@@ -138,7 +138,7 @@ def test_the_page_for_users_of_kafka_names_every_option_of_a_stream(option: str)
     assert f"`{option}`" in KAFKA
 
 
-@pytest.mark.parametrize("option", option_names.KAFKA_OPTIONS)
+@pytest.mark.parametrize("option", [*option_names.KAFKA_OPTIONS, *option_names.KAFKA_SINK_OPTIONS])
 def test_the_page_for_users_of_kafka_names_what_is_refused(option: str) -> None:
     # Groups of options share a row: `fetchOffset.*`.
     names = (option, f"{option.partition('.')[0]}.*")

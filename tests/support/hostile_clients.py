@@ -94,16 +94,21 @@ class Wire:
         """Send everything, reading in between; a server that closed is no error."""
         view = memoryview(data)
         self.socket.setblocking(False)
+        ready = select.poll()
+        ready.register(self.socket, select.POLLIN | select.POLLOUT)
         try:
             while view:
-                readable, writable, _ = select.select([self.socket], [self.socket], [], 60)
-                if readable:
+                # Not select(): the mix of all kinds has more than 1,024 descriptors.
+                [(_, state)] = ready.poll(60_000) or [(0, 0)]
+                if not state:
+                    return
+                if state & ~select.POLLOUT:
                     more = self.socket.recv(1 << 20)
                     if not more:
                         return
                     self._buffer += more[-4096:]
                     del self._buffer[:-65536]
-                if writable:
+                if state & select.POLLOUT:
                     view = view[self.socket.send(view) :]
         except OSError:
             return

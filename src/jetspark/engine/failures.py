@@ -1,13 +1,13 @@
 """Reports of unexpected exceptions while handling a request."""
 
 import logging
-import traceback
 from typing import Final
 
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, Target
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
+from jetspark.errors.location import where
 from jetspark.headers.status import SERVER_ERROR, status_block
 
 log: logging.Logger = logging.getLogger("jetspark.engine")
@@ -16,9 +16,6 @@ TEXT: Final = "internal error"
 BODY: Final = error_body(ErrCode.STREAM_GENERAL, err=TEXT)
 INTERNAL_TEXT: Final = b"Internal Error"
 _STATUS: Final = status_block(SERVER_ERROR, INTERNAL_TEXT)
-# How much of the traceback a line of the log shows.
-_FRAMES: Final = 4
-_ERROR_MAX: Final = 200
 
 
 class RequestFailed(Exception):
@@ -58,11 +55,3 @@ def failure_answer(
         outbox.reply(reply, target.stream.replies.failure(BODY))
     else:
         outbox.reply(reply, b'{"error":' + BODY + b"}")
-
-
-def where(error: BaseException) -> str:
-    """Return an error and the innermost frames of its traceback, in one line."""
-    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
-    path = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames))
-    text = " ".join(str(error)[:_ERROR_MAX].split())
-    return f"{type(error).__name__}: {text} ({path})"

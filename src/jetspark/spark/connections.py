@@ -140,6 +140,12 @@ def _distributed(name: str) -> str:
         found = Path(SparkFiles.get(Path(name).name))
         if found.exists():
             return str(found)
+    if "\n" in name or "-----" in name:
+        # Not shown: errors are in logs and in Spark's UI.
+        raise CredentialsMissing(
+            "credentialsFile has the credentials themselves: expected the path of their file; "
+            "for credentials in an environment variable set credentialsEnv to its name"
+        )
     raise CredentialsMissing(
         f"credentialsFile: the file {name!r} does not exist here, and none of that name was "
         "distributed with SparkContext.addFile"

@@ -161,15 +161,7 @@ class OsFiles:
         data = os.pread(handle, length, offset)
         if len(data) in {0, length}:
             return data
-        pieces = [data]
-        got = len(data)
-        while got < length:
-            data = os.pread(handle, length - got, offset + got)
-            if not data:
-                break
-            pieces.append(data)
-            got += len(data)
-        return b"".join(pieces)
+        return _read_rest(handle, offset, length, data)
 
     def write_synced(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
         """Write all blobs at ``offset`` and return once they are on disk.
@@ -333,17 +325,22 @@ class OsFiles:
     def list_folder(self, path: Path) -> list[str]:
         """Return the names in a folder, sorted; empty if ``path`` is not a folder."""
         try:
-            return sorted(entry.name for entry in path.iterdir())
+            # A start lists the folder of each stream: without a Path per name.
+            return sorted(os.listdir(path))  # noqa: PTH208
         except (FileNotFoundError, NotADirectoryError):
             return []
 
     def read_file(self, path: Path) -> bytes:
         """Return a whole file; FileNotFoundError if it does not exist."""
-        with os.fdopen(_open_regular(path, os.O_RDONLY), "rb") as file:
-            size = os.fstat(file.fileno()).st_size
+        handle = _open_regular(path, os.O_RDONLY)
+        try:
+            size = os.fstat(handle).st_size
             if size > WHOLE_FILE_MAX:
                 raise OSError(errno.EFBIG, f"{size} bytes: not a valid file", str(path))
-            return file.read()
+            data = os.pread(handle, size, 0)
+            return data if len(data) == size else _read_rest(handle, 0, size, data)
+        finally:
+            os.close(handle)
 
     def remove(self, path: Path) -> None:
         """Remove a file, durably; FileNotFoundError if it does not exist."""
@@ -371,6 +368,19 @@ class OsFiles:
             os.close(handle)
             raise
         return handle
+
+
+def _read_rest(handle: int, offset: int, length: int, data: bytes) -> bytes:
+    """Continue a read that returned ``data`` so far."""
+    pieces = [data]
+    got = len(data)
+    while got < length:
+        data = os.pread(handle, length - got, offset + got)
+        if not data:
+            break
+        pieces.append(data)
+        got += len(data)
+    return b"".join(pieces)
 
 
 def _open_regular(path: Path, flags: int) -> int:

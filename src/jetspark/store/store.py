@@ -15,6 +15,7 @@ removes.
 
 import errno
 import hashlib
+import os
 import re
 import secrets
 from collections import deque
@@ -26,6 +27,7 @@ from typing import Final, TypeAlias
 
 from xxhash import xxh3_64_hexdigest
 
+from jetspark.errors.location import where
 from jetspark.errors.storage import StorageFault, StoreLocked, WrongStoreFormat
 from jetspark.store.files import Files
 from jetspark.store.format.manifest import Identity
@@ -60,6 +62,11 @@ JOURNAL_MARK: Final = store_mark(2)
 MARKS: Final = (PLAIN_MARK, JOURNAL_MARK)
 # The mark of any version; what is left of an interrupted write of a mark is not one.
 ANY_MARK: Final = re.compile(rb"jetspark-store [0-9]+\n(check [0-9a-f]*\n)?")
+
+
+class CannotOpenStream(StorageFault):
+    """Opening a stream raised an unexpected error: nothing that waiting would change."""
+
 
 CannotOpen: TypeAlias = Callable[[Path, StorageFault | OSError], None]
 
@@ -146,6 +153,9 @@ class FileStore:
         )
         # The groups that the last stop left in the journal, during a start.
         self._view = JournalView()
+        # Whether there may be groups of streams that could not be opened earlier. Asked once per
+        # start, not once per stream.
+        self._may_be_kept = True
         # What was wrong with the journal, as sentences.
         self.journal_notes: list[str] = []
         self._mark = PLAIN_MARK
@@ -178,12 +188,14 @@ class FileStore:
             self._files.sync_folder(self._folder)
             self.reserve.make()
             self._read_journal()
+            self._may_be_kept = self.journal.keeps_any()
             for account in self._files.list_folder(self._folder):
                 if account.startswith("acct-"):
                     for log, recovery in self._open_account(self._folder / account, cannot_open):
                         logs.append(log)
                         report(log.identity, recovery)
             self._settle_journal(logs)
+            self._may_be_kept = True
         except BaseException:
             for log in logs:
                 log.close()
@@ -242,7 +254,8 @@ class FileStore:
 
     def identity_in(self, folder: Path) -> Identity | None:
         """Return whose folder it is, as far as that can be read."""
-        with suppress(OSError, StorageFault):
+        # Whatever prevented opening it may prevent this.
+        with suppress(Exception):
             return identity_in(self._files, folder)
         return None
 
@@ -295,6 +308,11 @@ class FileStore:
             return self._open_folder(folder)
         except (StorageFault, OSError) as error:
             return error
+        except MemoryError:
+            return OSError(errno.ENOMEM, os.strerror(errno.ENOMEM), str(folder))
+        except Exception as error:  # noqa: BLE001 - one stream, not the start
+            # Whatever it is, it concerns the files of this stream only.
+            return CannotOpenStream(f"cannot be opened: {where(error)}")
 
     def _opened(
         self, folder: Path, result: Opened, cannot_open: CannotOpen | None
@@ -324,7 +342,8 @@ class FileStore:
         number = int(named[1], 16) if named is not None else 0
         # After a start, only those that it could not open have groups there.
         starting = number in self._view.streams
-        groups = self._view.of(number) if starting else self.journal.kept(number)
+        kept = not starting and self._may_be_kept
+        groups = self.journal.kept(number) if kept else self._view.of(number)
         stream = StreamFolder(
             self._files,
             folder,

@@ -31,6 +31,7 @@ from jetspark.subjects.trie import (
     only_leaf,
     remove_value,
 )
+from jetspark.subjects.wide_dict import WideDict
 
 __all__ = ["CACHE_SIZE", "Match", "Sublist"]
 
@@ -84,7 +85,7 @@ class Sublist:
         self._emptied: list[dict[bytes, Match]] = []
         self._looks_left: i64 = 0
         self._evictions: i64 = 0
-        self._literals: dict[bytes, Leaf] = {}
+        self._literals: WideDict = WideDict()
         # How many of those start with an underscore: if clients share one inbox there are none,
         # and replies need not be looked up there.
         self._literal_inboxes: i64 = 0
@@ -108,10 +109,10 @@ class Sublist:
                 "'>' only as the last one"
             )
         if is_literal(pattern):
-            leaf = self._literals.get(pattern)
+            leaf: Leaf | None = self._literals.get(pattern)
             if leaf is None:
                 leaf = Leaf()
-                self._literals[pattern] = leaf
+                self._literals.set(pattern, leaf)
                 if pattern.startswith(b"_"):
                     self._literal_inboxes += 1
             leaf.add(queue, value)
@@ -125,11 +126,11 @@ class Sublist:
     def remove(self, pattern: bytes, queue: bytes, value: object) -> bool:
         """Remove a subscriber; False if it does not exist."""
         if is_literal(pattern):
-            leaf = self._literals.get(pattern)
+            leaf: Leaf | None = self._literals.get(pattern)
             if leaf is None or not leaf.remove(queue, value):
                 return False
             if leaf.is_empty():
-                del self._literals[pattern]
+                self._literals.pop(pattern)
                 if pattern.startswith(b"_"):
                     self._literal_inboxes -= 1
             _forget(self._cache, pattern)
@@ -238,7 +239,7 @@ class Sublist:
             self._last_prefix = prefix
         if self._literal_inboxes == 0 and subject.startswith(b"_"):
             return wild
-        leaf = self._literals.get(subject)
+        leaf: Leaf | None = self._literals.get(subject)
         if leaf is None:
             return wild
         if len(wild.plain) == 0 and len(wild.groups) == 0:
@@ -255,7 +256,7 @@ class Sublist:
         leaves: list[Leaf] = []
         if has_empty_token(subject):
             return merge(leaves)
-        leaf = self._literals.get(subject)
+        leaf: Leaf | None = self._literals.get(subject)
         if leaf is not None:
             leaves.append(leaf)
         collect(self._root, subject, leaves, len(subject), self.walks)

@@ -10,6 +10,7 @@ from mypy_extensions import i64
 
 from jetspark.subjects.match import token_end, wildcard_at
 from jetspark.subjects.tokens import GREATER, STAR
+from jetspark.subjects.wide_dict import PART_SIZE, WideDict
 
 # Shared by all results without subscribers: most subjects of streams have none.
 _NO_SUBSCRIBERS: Final[list[object]] = []
@@ -242,7 +243,10 @@ class Node:
     """One node of the trie of wildcard patterns."""
 
     def __init__(self) -> None:
-        self.children: dict[bytes, Node] = {}
+        # Very many are in ``_wide``, which grows in small steps.
+        self._children: dict[bytes, Node] = {}
+        self._wide: WideDict | None = None
+        self.count: i64 = 0
         # The first bytes of their tokens: most tokens that are no child need not be looked up.
         # A removed child may leave its bit.
         self.firsts: i64 = 0
@@ -250,27 +254,49 @@ class Node:
         self.tail: Leaf | None = None
         self.leaf: Leaf | None = None
 
+    def child(self, token: bytes) -> "Node | None":
+        """Return the child for a literal token."""
+        wide = self._wide
+        if wide is not None:
+            found: Node | None = wide.get(token)
+            return found
+        return self._children.get(token)
+
     def add_child(self, token: bytes, child: "Node") -> None:
-        """Add a child for a literal token."""
-        self.children[token] = child
+        """Add a child for a literal token that has none."""
+        self.count += 1
         self.firsts |= first_bit(token[0])
+        wide = self._wide
+        if wide is None and self.count > PART_SIZE:
+            wide = WideDict()
+            for name, each in self._children.items():
+                wide.set(name, each)
+            self._wide = wide
+            self._children = {}
+        if wide is not None:
+            wide.set(token, child)
+        else:
+            self._children[token] = child
 
     def remove_child(self, token: bytes) -> None:
         """Remove the child of a literal token."""
-        del self.children[token]
-        if len(self.children) <= _FIRSTS_EXACT:
+        self.count -= 1
+        wide = self._wide
+        if wide is not None:
+            wide.pop(token)
+            if self.count == 0:
+                self._wide = None
+                self.firsts = 0
+            return
+        del self._children[token]
+        if self.count <= _FIRSTS_EXACT:
             self.firsts = 0
-            for other in self.children:
+            for other in self._children:
                 self.firsts |= first_bit(other[0])
 
     def is_empty(self) -> bool:
         """Return whether the node can be removed from its parent."""
-        return (
-            self.star is None
-            and self.tail is None
-            and self.leaf is None
-            and len(self.children) == 0
-        )
+        return self.star is None and self.tail is None and self.leaf is None and self.count == 0
 
 
 def leaf_of(root: Node, pattern: bytes) -> Leaf:
@@ -288,7 +314,7 @@ def leaf_of(root: Node, pattern: bytes) -> Leaf:
                 node.tail = tail
             return tail
         token = pattern[start:stop]
-        child = node.star if wild == STAR else node.children.get(token)
+        child = node.star if wild == STAR else node.child(token)
         if child is None:
             child = Node()
             if wild == STAR:
@@ -314,7 +340,7 @@ def remove_value(root: Node, pattern: bytes, queue: bytes, value: object) -> boo
             if len(path) != len(tokens):
                 return False
             break
-        child = node.star if token == b"*" else node.children.get(token)
+        child = node.star if token == b"*" else node.child(token)
         if child is None:
             return False
         path.append(child)
@@ -364,12 +390,12 @@ def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64, walks: Wal
                 leaves.append(node.tail)
             following = node.star
             stop = end
-            if len(node.children) > 0:
+            if node.count > 0:
                 if start == cut:
                     walks.count(visited)
                     return False
                 stop = token_end(subject, start, end)
-                child = node.children.get(subject[start:stop])
+                child = node.child(subject[start:stop])
                 if child is not None:
                     if following is not None:
                         if nodes is None or starts is None:
@@ -422,7 +448,7 @@ def only_leaf(root: Node, subject: bytes, known: Leaf | None, walks: Walks) -> L
             if has_child or following is not None:
                 stop = token_end(subject, start, end)
                 if has_child:
-                    child = node.children.get(subject[start:stop])
+                    child = node.child(subject[start:stop])
                     if child is not None:
                         if following is not None:
                             if nodes is None or starts is None:

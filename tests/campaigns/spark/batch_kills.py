@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -162,7 +162,13 @@ def live(url: str, folder: Path, at: int, kind: str, place: str) -> int:
 
 
 def campaign(
-    url: str, folder: Path, *, deadline: float, kind: str = FILES, rows: int = 1500
+    url: str,
+    folder: Path,
+    *,
+    deadline: float,
+    kind: str = FILES,
+    rows: int = 1500,
+    steps: Sequence[int] = range(100),
 ) -> str:
     """Kill before every step of three micro-batches in turn, as long as there is time."""
     missing = KINDS[kind].missing()
@@ -180,7 +186,7 @@ def campaign(
     due = Counter((row // BATCH, str(row)) for row in range(rows))
     died: list[str] = []
     with places(kind, folder) as place_of:
-        for at in range(100):
+        for at in steps:
             if died and time.monotonic() > deadline:
                 break
             killed = _die_and_finish(url, folder / f"{kind}{at}", at, kind, place_of, due)
@@ -217,6 +223,9 @@ def main() -> None:
     parser.add_argument("--sink", choices=list(KINDS), default=FILES)
     parser.add_argument("--job", nargs=4, help="URL FOLDER STEP PLACE")
     parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument(
+        "--steps", type=int, nargs="+", default=range(100), help="kill before these only, from 0"
+    )
     given = parser.parse_args()
     if given.job:
         url, folder, at, place = given.job
@@ -229,7 +238,13 @@ def main() -> None:
         # PostgreSQL runs as a user of its own, below this folder.
         Path(name).chmod(0o755)
         deadline = time.monotonic() + given.minutes * 60
-        result = campaign(server.client_url, Path(name), deadline=deadline, kind=given.sink)
+        result = campaign(
+            server.client_url,
+            Path(name),
+            deadline=deadline,
+            kind=given.sink,
+            steps=given.steps,
+        )
         sys.stdout.write(f"{result}\n")
 
 

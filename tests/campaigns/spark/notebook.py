@@ -51,7 +51,8 @@ progress_view(query)
 import jetspark
 
 async with await jetspark.connect(url) as other:  # in the loop of the kernel
-    print((await other.jetstream().stream("ORDERS").info()).state.messages)
+    stream = await other.jetstream().stream("ORDERS")
+    print((await stream.info()).state.messages)
 """,
     """
 spark.read.format("jetstream").options(servers=url, stream="ORDERS").load().limit(2).toPandas()

@@ -122,6 +122,28 @@ def test_a_stream_that_cannot_be_served_is_reported_and_the_others_start(
     assert "cannot be served" in checked.stdout
 
 
+def test_names_of_files_that_are_not_ours_stop_neither_the_start_nor_its_reports(
+    store: Path,
+) -> None:
+    account = next(store.glob("acct-*"))
+    (account / "stream-\udcff").mkdir()
+    (account / "stream-0000000000000001" / f"{2**64 - 1}-{2**64 - 1}.seg").write_bytes(b"x")
+    server = Served(store, "-p", "-1", "-js", "-m", "-1")
+    try:
+        assert server.url, "".join(server.lines)
+        assert asyncio.run(stream_names(server.url)) == ["GOOD"]
+        monitor = next(line for line in server.lines if "Starting http monitor" in line)
+        port = monitor.rsplit(":", 1)[1].strip()
+        warnings = health(f"http://127.0.0.1:{port}/healthz")["jetspark"]["warnings"]
+        assert "stream-\\udcff" in "".join(warnings)
+    finally:
+        server.end()
+    checked = doctor(store)
+    assert checked.returncode == 2
+    assert "Traceback" not in checked.stderr
+    assert json.loads(checked.stdout)["foreign"] == [f"{account}/stream-\udcff"]
+
+
 @pytest.mark.parametrize("retention", ["limits", "interest", "workqueue"])
 async def test_a_consumer_that_cannot_be_served_is_reported_and_what_it_needs_is_kept(
     retention: str, tmp_path: Path

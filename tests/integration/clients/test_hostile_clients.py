@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.campaigns.hostile import LONGEST_MS, Street, street
 from tests.support.hostile_clients import HOSTILE, TLS, Hostile
+from tests.support.hostile_requests import REQUESTS
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/schedstat").exists(), reason="the kernel does not count CPU time there"
@@ -29,7 +30,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Street]:
         yield made
 
 
-@pytest.mark.parametrize("hostile", HOSTILE)
+@pytest.mark.parametrize("hostile", HOSTILE + REQUESTS)
 def test_a_neighbour_does_not_wait(plain: Street, hostile: Hostile) -> None:
     assert plain.visit(hostile).server_ms < LONGEST_MS
 

@@ -206,6 +206,21 @@ def test_expectations_with_wildcards_leave_the_others_their_turns(probe: TurnPro
         probe.check()
 
 
+def test_rollups_without_end_leave_the_others_their_turns(probe: TurnProbe) -> None:
+    """Each compares what is staged with all purges that are staged."""
+    block = b"NATS/1.0\r\nNats-Rollup: sub\r\n\r\n"
+    rollup = b"HPUB s.x %d %d\r\n%b\r\n" % (len(block), len(block), block)
+    with probe.client() as client:
+        config = {"name": "S", "subjects": ["s.>"], "storage": "memory", "allow_rollup_hdrs": True}
+        client.request(b"STREAM.CREATE.S", json.dumps(config).encode())
+        probe.longest_ms()
+        client.send(rollup * 1_000)
+        client.settle()
+        probe.check()
+        state = json.loads(client.request(b"STREAM.INFO.S", b""))["state"]
+        assert (state["messages"], state["last_seq"]) == (1, 1_000)
+
+
 def test_a_restore_in_small_pieces_copies_nothing_again_and_again(probe: TurnProbe) -> None:
     with probe.client() as client:
         body = json.dumps({"config": {"name": "R", "subjects": ["r"]}, "state": {}}).encode()

@@ -64,27 +64,26 @@ def test_credentials_show_in_no_plan_page_error_or_checkpoint(
     streams.fill(name, 5)
     address = streams.url.removeprefix("nats://")
     options = {**identity, "servers": identity.get("servers", "nats://") + address}
-    options |= {"stream": name, "startingOffsets": "earliest"}
+    options |= {"stream": name}
     read = spark.read.format("jetstream").options(**options).load()
 
     shown = [_plans(read.where("seq > 1")), str(read.count())]
     write = read.select("subject", "data").write.format("jetstream").options(**options)
     write.option("delivery", "at-least-once").mode("append").save()
-    rows = spark.readStream.format("jetstream").options(**options).load()
+    rows = spark.readStream.format("jetstream").options(**options)
     query = (
-        rows.select("subject", "data")
-        .where(f"subject <> '{name}.none'")
-        .limit(5)
+        rows.option("startingOffsets", "earliest")
+        .load()
+        .select("subject", "data")
         .writeStream.format("jetstream")
-        .options(servers=options["servers"], **identity)
-        .option("stream", name)
+        .options(**options)
         .option("checkpointLocation", str(tmp_path))
         .trigger(availableNow=True)
         .start()
     )
     query.awaitTermination(120)
     shown += [_of(query), _pages(spark)]
-    wrong = spark.read.format("jetstream").options(**{**options, "stream": "NONE"}).load()
+    wrong = spark.read.format("jetstream").options(**options | {"stream": "NONE"}).load()
     with pytest.raises(Exception, match="NONE") as refused:
         wrong.count()
     shown.append(str(refused.value))

@@ -1,7 +1,6 @@
 """What a task of a write does, against both servers and without a JVM."""
 
 import pickle
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -16,7 +15,6 @@ from pyspark.sql.types import StructType
 from tests.support.waiting import wait_until
 
 from jetspark import sync
-from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.errors import (
     BatchDuplicate,
     MessageTooLarge,
@@ -25,7 +23,6 @@ from jetspark.errors import (
 )
 from jetspark.spark.stream.sink import writer as sink_writer
 from jetspark.spark.stream.sink.rows import RowRefused
-from jetspark.spark.stream.sink.sending import Sender
 from jetspark.spark.stream.sink.writer import StreamRowWriter
 from jetspark.spark.stream.source import JetStreamDataSource
 from jetspark.spark.stream.view import PlanningFailed
@@ -78,37 +75,6 @@ def test_every_mode_stores_every_row_once(url: str, jetstream: sync.JetStream, m
 
 
 @pytest.mark.usefixtures("task")
-@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
-def test_the_next_rows_are_prepared_while_a_chunk_is_sent(
-    url: str, jetstream: sync.JetStream, monkeypatch: pytest.MonkeyPatch, delivery: str
-) -> None:
-    monkeypatch.setattr(sink_writer, "CHUNK_ROWS", 10)
-    name = f"AHEAD_{delivery}"
-    stream = _stream(jetstream, name, allow_batched=True)
-    asked = threading.Event()
-    send = Sender.send
-
-    def send_when_more_was_asked_for(sender: Sender, messages: MessageColumns) -> int:
-        assert asked.wait(20), "the task waits for the chunk that it sends"
-        return send(sender, messages)
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        yield from _batch(name, 1, 10)
-        asked.set()
-        yield from _batch(name, 11, 10)
-        yield from _batch(name, 21, 5)
-
-    monkeypatch.setattr(Sender, "send", send_when_more_was_asked_for)
-    told = _writer(url, name, delivery=delivery).write(batches())
-
-    assert _stored(stream) == Counter(range(1, 26))
-    assert [bytes(one) for chunk in stream.scan() for one in chunk.data] == [
-        b"%d" % number for number in range(1, 26)
-    ]
-    assert (told.rows, told.last_seq) == (25, 25)
-
-
-@pytest.mark.usefixtures("task")
 def test_rows_after_a_chunk_that_fails_are_not_sent(
     url: str, jetstream: sync.JetStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,7 +86,6 @@ def test_rows_after_a_chunk_that_fails_are_not_sent(
         _writer(url, "FAILS").write(iter(rows))
 
     assert _stored(stream) == Counter(range(1, 11))
-    assert not [one for one in threading.enumerate() if "jetspark-sending" in one.name]
 
 
 @pytest.mark.parametrize("mode", ["fast", "async"])

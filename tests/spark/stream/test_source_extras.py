@@ -316,9 +316,11 @@ def test_a_filter_that_can_match_nothing_is_refused(streams: "Streams") -> None:
         source = _source(streams, "TYPED", subject=subject)
         return source.streamReader(source.schema()).initialOffset()
 
-    for call in (lambda: batch("TYPED", "TYPD.*"), lambda: start("TYPD.*,TYPED.1")):
-        with pytest.raises(PlanningFailed, match=r"subject TYPD\.\* matches nothing .* 'TYPED'"):
-            call()
+    refused = pytest.raises(PlanningFailed, match=r"subject TYPD\.\* matches nothing .* 'TYPED'")
+    with refused:
+        batch("TYPED", "TYPD.*")
+    with refused:
+        start("TYPD.*,TYPED.1")
     assert batch("TYPED", "TYPED.9") == []
     assert start("TYPED.9")
     assert batch("TYPEDMIRROR", "TYPD.*") == []

@@ -97,6 +97,31 @@ def test_a_healthy_store_is_reported_as_healthy_and_not_changed(store: Store) ->
     assert store.content() == before
 
 
+@pytest.mark.parametrize("messages", [0, 1])
+def test_a_stream_that_was_just_created_is_healthy(tmp_path: Path, messages: int) -> None:
+    """It has no manifests yet."""
+    files, folder = OsFiles(), tmp_path / "stopped"
+    store = FileStore(files, folder)
+    store.open(lambda *_: None)
+    log = store.create(Identity(stream_id=1, account="A", name="NEW", created_ns=1))
+    for n in range(messages):
+        log.staged.add_message(b"new", 0, b"x\r\n", 10**18 + n)
+        group = log.take_group()
+        assert group is not None
+        files.write_synced(int(group.handle), [group.blob], int(group.offset))
+        log.commit()
+    # As a kill leaves it.
+    killed = tmp_path / "killed"
+    shutil.copytree(folder, killed)
+    log.close()
+    store.close()
+
+    for each in (folder, killed):
+        result = run("check", each)
+        assert result.exit_code == 0, result.output
+        assert "Healthy" in result.output
+
+
 def test_json_says_what_the_table_says(store: Store) -> None:
     stream = found("check", store.folder)
 

@@ -74,6 +74,10 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: file_table("/t", batch_column="a/b"),
         "batch_column is 'a/b': expected a name that folders",
     ),
+    "credentials instead of their file": (
+        lambda: infer_schema("S", servers=URL, credentialsFile="-----BEGIN JWT-----\nsecret\n"),
+        "credentialsFile has the credentials themselves: expected the path[^\n]*name$",
+    ),
     "a domain with a blank": (
         lambda: infer_schema("S", servers=URL, domain="a b"),
         r"domain 'a b' is not a JetStream domain: .* \$JS.<domain>.API",

@@ -45,6 +45,38 @@ def started(disk: SimulatedDisk) -> list[str]:
     return [log.identity.name for log in logs]
 
 
+class CountingDisk(SimulatedDisk):
+    """Counts how often a folder is listed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listed = 0
+
+    def list_folder(self, path: Path) -> list[str]:
+        self.listed += 1
+        return super().list_folder(path)
+
+
+def start_costs(streams: int) -> tuple[int, int]:
+    """How often a start with so many new streams reads a file and lists a folder."""
+    disk = CountingDisk()
+    store = FileStore(disk, ROOT)
+    store.open(ignore)
+    for number in range(streams):
+        store.create(identity(f"S{number}", number=number + 1)).close()
+    store.close()
+    reads, listed = disk.read_calls, disk.listed
+    assert len(started(disk)) == streams
+    return disk.read_calls - reads, disk.listed - listed
+
+
+def test_a_start_reads_twice_and_lists_once_for_each_new_stream() -> None:
+    """With thousands of streams, what is done for each of them is the time of a start."""
+    few, many = start_costs(3), start_costs(13)
+
+    assert (many[0] - few[0], many[1] - few[1]) == (2 * 10, 10)
+
+
 def test_a_file_of_an_absurd_length_costs_no_stream_and_little_memory(tmp_path: Path) -> None:
     """Its length may be damaged, or it is sparse: it is never read whole."""
     store = FileStore(OsFiles(), tmp_path)
@@ -67,6 +99,71 @@ def test_a_file_of_an_absurd_length_costs_no_stream_and_little_memory(tmp_path: 
         store.close()
 
     assert (folder / "manifest.a").stat().st_size < 1_000_000
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "18446744073709551615-18446744073709551615.seg",
+        "09223372036854775808-00000000000000000001.seg",
+        "00000000000000000001-99999999999999999999.seg",
+        "\u0661" * 20 + "-" + "\u0661" * 20 + ".seg",
+    ],
+)
+def test_a_file_named_like_a_segment_that_no_stream_can_have_is_left_alone(
+    tmp_path: Path, name: str
+) -> None:
+    store = FileStore(OsFiles(), tmp_path)
+    store.open(ignore)
+    log = store.create(identity("S"))
+    log.close()
+    store.close()
+    other = log.segments.folder / name
+    other.write_bytes(b"x")
+
+    for _ in range(2):
+        logs = store.open(ignore)
+        assert [(log.identity.name, log.index.last_seq) for log in logs] == [("S", 0)]
+        assert not logs[0].access.read_only
+        logs[0].close()
+        store.close()
+    assert other.read_bytes() == b"x"
+
+
+class MistakenFiles(OsFiles):
+    """Raises in the folder of one stream what a mistake of ours would raise."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    def list_folder(self, path: Path) -> list[str]:
+        if path.name == "stream-0000000000000005":
+            raise self._error
+        return super().list_folder(path)
+
+
+@pytest.mark.parametrize("openers", [1, 2])
+@pytest.mark.parametrize("error", [TypeError("i64 object expected"), MemoryError()])
+def test_whatever_opening_a_stream_raises_the_others_are_opened(
+    tmp_path: Path, error: Exception, openers: int
+) -> None:
+    store = FileStore(OsFiles(), tmp_path)
+    store.open(ignore)
+    store.create(identity("BAD")).close()
+    store.create(identity("GOOD", number=6)).close()
+    store.close()
+    reported: list[tuple[str, str]] = []
+
+    store = FileStore(MistakenFiles(error), tmp_path, openers=openers)
+    logs = store.open(ignore, lambda folder, why: reported.append((folder.name, str(why))))
+
+    assert [log.identity.name for log in logs] == ["GOOD"]
+    assert [name for name, _ in reported] == ["stream-0000000000000005"]
+    assert "i64 object expected" in reported[0][1] or "memory" in reported[0][1]
+    assert store.identity_in(tmp_path / "acct" / "stream-0000000000000005") is None
+    logs[0].close()
+    store.close()
 
 
 @pytest.mark.parametrize("name", ["0000000000000001.jnl", "kept-0000000000001001.jnl"])

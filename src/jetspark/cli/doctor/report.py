@@ -1,5 +1,6 @@
 """The output of `jetspark doctor`: a table, or JSON."""
 
+import json
 from pathlib import Path
 
 import msgspec
@@ -26,7 +27,12 @@ def as_json(
         "foreign": [str(path) for path in foreign],
         "streams": [msgspec.to_builtins(found) | {"healthy": found.healthy} for found in findings],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return _json(document)
+
+
+def _json(document: dict[str, object]) -> str:
+    """As text: names of files that are not UTF-8 are escaped when it is printed."""
+    return json.dumps(document, indent=2, ensure_ascii=False)
 
 
 def show(
@@ -181,7 +187,7 @@ def clocks_as_json(folder: Path, findings: list[StreamClock], *, repair: bool) -
             for found in findings
         ],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return _json(document)
 
 
 def show_clocks(

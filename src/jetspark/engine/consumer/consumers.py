@@ -20,9 +20,10 @@ from jetspark.engine.consumer.purging import PurgeStarts, on_purge
 from jetspark.engine.consumer.services import ConsumerServices
 from jetspark.engine.consumer.start import NO_FINDINGS, Findings
 from jetspark.engine.deadlines import Deadlines
-from jetspark.engine.failures import Failures, where
+from jetspark.engine.failures import Failures
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.stream import Stream
+from jetspark.errors.location import where
 from jetspark.errors.storage import ReadFailed, StoreReadOnly
 from jetspark.store.log.engine_state import ConsumerRecords
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import msgspec
 
 from jetspark.engine.engine import Engine
-from jetspark.engine.failures import where
 from jetspark.engine.restore import is_marked
 from jetspark.engine.stream.config import decode_config
+from jetspark.errors.location import where
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.store import FileStore
 

@@ -16,7 +16,7 @@ from jetspark.errors.storage import StorageFault, UnknownRecordKind, WrongStoreF
 from jetspark.store.format.manifest import Identity
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.recovery.replay import Recovery
-from jetspark.store.store import FileStore
+from jetspark.store.store import CannotOpenStream, FileStore
 from jetspark.store.threads import DiskThreads
 
 log: logging.Logger = logging.getLogger("jetspark.server")
@@ -92,8 +92,8 @@ class UnopenedStreams:
         self, folder: Path, error: StorageFault | OSError, identity: Identity | None
     ) -> None:
         """Report a folder that could not be opened, and whose it is."""
-        # What another version wrote does not change on its own.
-        again = not isinstance(error, WrongStoreFormat | UnknownRecordKind)
+        # What another version wrote does not change on its own, and neither do our own mistakes.
+        again = not isinstance(error, WrongStoreFormat | UnknownRecordKind | CannotOpenStream)
         self.add(folder, str(error), again=again)
         if identity is not None:
             self._keep_name(identity)

@@ -144,7 +144,7 @@ class ConnectionStatus:
         return tls_facts.details(session.tls, first=self._connection.handshake_first)
 
     def subscriptions(self) -> Iterable[Subscription]:
-        """Return its subscriptions, in order of creation."""
+        """Return its subscriptions: up to some thousand in order of creation."""
         return self._connection.client.subscriptions.values()
 
     def request_rtt(self) -> None:

@@ -86,8 +86,6 @@ class ChunkReader:
         client.on_read(self._now_ns())
         turn = client.router.turn
         turn.begin(self._pause)
-        if client.router.is_behind():
-            client.pause()
         client.parser.feed(bytes(self._buffer[:nbytes]))
         behind = self._flusher.flush(client.router)
         turn.end()

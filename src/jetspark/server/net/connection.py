@@ -30,6 +30,7 @@ from jetspark.server.net.session import Session
 from jetspark.server.net.tls import TlsChannel, TlsRuntime
 from jetspark.server.net.trace import Tracer
 from jetspark.server.routing.client import ConnectedClient
+from jetspark.turn import UNITS_PER_TURN
 
 if TYPE_CHECKING:
     from jetspark.server.server import Server
@@ -381,8 +382,6 @@ class Connection(asyncio.BufferedProtocol):
             asyncio.get_running_loop().call_soon(self._end_turn)
         data = self._opened(data)
         turn.begin(self._pause)
-        if client.router.is_behind():
-            client.pause()
         taken = self._take(data)
         turn.end()
         self._server.turns.count_read(time.thread_time_ns() - began_ns)
@@ -546,10 +545,11 @@ class Connection(asyncio.BufferedProtocol):
         """Process more of the client's input; True if some is left."""
         client = self.client
         client.on_read(self._server.clock.now_ns())
-        if client.router.is_behind():
+        if client.holds_back and client.router.is_behind():
             return True
         turn = self._server.turn
         turn.begin_again(self._pause)
+        turn.take(UNITS_PER_TURN - self._server.turns.share(UNITS_PER_TURN))
         client.resume()
         if self._server.flush(client.router):
             self.stall()

@@ -13,6 +13,8 @@ TURN_NS: Final = 4_000_000
 # The large reads of all clients and this queue together take at most this much CPU time per turn
 # of the loop, and one read more.
 READS_NS: Final = 8_000_000
+# The smallest part of a turn that is worth continuing a client for, in units (turn.py).
+SHARE_MIN: Final = 512
 
 
 class Resumable(Protocol):
@@ -51,6 +53,13 @@ class TurnQueue:
         if not self._due:
             self._due = True
             self._call_soon(self._run)
+
+    def share(self, units: int) -> int:
+        """Return the part of a turn for each of those that come first.
+
+        If some dozens had a whole turn each, one that wants to do little would wait for all.
+        """
+        return max(units // max(len(self._first), 1), min(units, SHARE_MIN))
 
     def is_late(self) -> bool:
         """Whether large reads have used up this turn: further ones have to wait for another.

@@ -40,6 +40,7 @@ from jetspark.server.routing.receiver import Receiver, Subscription
 from jetspark.server.routing.route import LARGE, Route
 from jetspark.server.routing.router import FanOut, Router
 from jetspark.subjects.tokens import has_empty_token, is_literal, is_valid_subject
+from jetspark.subjects.wide_dict import WideDict
 
 # A held operation: its kind, its bytes, the count of an UNSUB, and the frame of a publish.
 Held = tuple[str, bytes, bytes, bytes, int, Frame | None]
@@ -89,7 +90,8 @@ class ConnectedClient(ServerOps):
         self.router: Router = router
         self.receiver: Receiver = receiver
         self.parser: ServerParser = ServerParser(self, max_control_line, max_payload, False)
-        self.subscriptions: dict[bytes, Subscription] = {}
+        # By sid.
+        self.subscriptions: WideDict = WideDict()
         self.subscriptions_max: i64 = 0
         self.subscription_tokens_max: i64 = 0
         # Whether operations are executed: the client is authenticated, and it is its turn.
@@ -110,6 +112,8 @@ class ConnectedClient(ServerOps):
         self.session: Any = None
         # It had its share of this turn.
         self.paused: bool = False
+        # It continues when fewer of the server's own messages wait.
+        self.holds_back: bool = False
         self._held: list[Held] = []
         # A message that not all its receivers have yet, and where it goes then.
         self._fan_out: FanOut | None = None
@@ -184,6 +188,11 @@ class ConnectedClient(ServerOps):
         ss = frame.ss
         rs = frame.rs
         router = self.router
+        if len(router.fan_outs) > 0 and router.is_behind() and router.adds_to_waiting(frame):
+            self.holds_back = True
+            self.pause()
+            self._held.append(("pub", b"", b"", b"", 0, frame.copy()))
+            return
         receiver = self.receiver
         size = frame.pe - frame.hs
         receiver.traffic.in_msgs += 1
@@ -400,7 +409,7 @@ class ConnectedClient(ServerOps):
                 receiver.queue(encode_err(b"Invalid Subject"))
                 return
             subscription = Subscription(receiver, subject, queue, sid)
-            self.subscriptions[sid] = subscription
+            self.subscriptions.set(sid, subscription)
             sublist = self.router.sublist
             looks = sublist.looks
             sublist.insert(subject, queue, subscription)
@@ -416,7 +425,7 @@ class ConnectedClient(ServerOps):
             self._held.append(("unsub", sid, b"", b"", int(max_msgs), None))
             return
         self.router.turn.spend(SUBSCRIBE_UNITS)
-        subscription = self.subscriptions.get(sid)
+        subscription: Subscription | None = self.subscriptions.get(sid)
         if subscription is not None:
             if subscription.delivered >= max_msgs:
                 self.drop(subscription)
@@ -472,6 +481,7 @@ class ConnectedClient(ServerOps):
     def resume(self) -> None:
         """Continue in another turn, which may not be the last one either."""
         self.paused = False
+        self.holds_back = False
         self.ready = self._entered
         if self._fan_out is not None:
             try:
@@ -530,7 +540,7 @@ class ConnectedClient(ServerOps):
     def drop(self, subscription: Subscription) -> None:
         """Remove a subscription."""
         subscription.close()
-        self.subscriptions.pop(subscription.sid, None)
+        self.subscriptions.pop(subscription.sid)
         sublist = self.router.sublist
         looks = sublist.looks
         removed = sublist.remove(subscription.subject, subscription.queue, subscription)
@@ -541,22 +551,17 @@ class ConnectedClient(ServerOps):
 
     def drop_all(self) -> None:
         """Remove all subscriptions: the connection is closed."""
-        for subscription in list(self.subscriptions.values()):
+        for subscription in self.subscriptions.values():
             self.drop(subscription)
 
     def drop_some(self) -> bool:
         """Remove as many subscriptions as fit in one turn; True when none is left."""
-        some: list[Subscription] = []
-        for subscription in self.subscriptions.values():
-            some.append(subscription)
-            if len(some) == DROPPED_AT_ONCE:
-                break
         looks = self.router.sublist.looks
-        for subscription in some:
+        for subscription in self.subscriptions.some(DROPPED_AT_ONCE):
             self.drop(subscription)
             if self.router.sublist.looks - looks > LOOKS_AT_ONCE:
                 break
-        return not self.subscriptions
+        return len(self.subscriptions) == 0
 
     def say_no_responders(self, subject: bytes, reply: bytes) -> None:
         """Inform a requester immediately that there is no subscriber.

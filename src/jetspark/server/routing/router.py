@@ -503,6 +503,18 @@ class Router:
         """Return whether so many messages wait that clients must not cause more of them."""
         return len(self.fan_outs) - self._fanned_out > WAITING_MAX
 
+    def adds_to_waiting(self, frame: Frame) -> bool:
+        """Return whether what a client sent may cause another message that has to wait.
+
+        Others continue: a client does not wait for messages that have nothing to do with it.
+        """
+        target = self.route(frame.subject()).target
+        if target is None:
+            return False
+        if target.kind == PUBLISH or len(self.fan_outs) - self._fanned_out > 2 * WAITING_MAX:
+            return True
+        return frame.re > frame.rs and self.route(frame.reply()).wide
+
     def flushed(self) -> bool:
         """Note that the output is being written; True: call ``fan_out`` until it is done."""
         self._own_left = OWN_UNITS

@@ -52,8 +52,10 @@ def encode_msgpack(row: "Column | str", schema: "Schema | None" = None) -> "Colu
     def encode(rows: pa.Array) -> pa.Array:
         import msgspec
 
+        from jetspark.spark.payloads.encode import python_rows
+
         encoder = msgspec.msgpack.Encoder()
-        given = rows.to_pylist(maps_as_pydicts="strict")
+        given = python_rows(rows)
         return pa.array(
             [None if one is None else encoder.encode(one) for one in given], pa.binary()
         )
@@ -87,9 +89,9 @@ def encode_avro(
     carried = Carried((text, b"" if plain else single_object_head(text)))
 
     def encode(rows: pa.Array) -> pa.Array:
-        from jetspark.spark.payloads.encode import avro_records
+        from jetspark.spark.payloads.encode import avro_records, python_rows
 
-        given = rows.to_pylist(maps_as_pydicts="strict")
+        given = python_rows(rows)
         return pa.array(avro_records(*carried.value, given), pa.binary())
 
     return _encoded(row, encode)
@@ -128,6 +130,33 @@ def schema_headers(schema: "Schema", headers: "Column | str | None" = None) -> "
     return encode_headers(f.when(others.isNull(), own).otherwise(f.map_concat(others, own)))
 
 
+def python_rows(rows: "pa.Array") -> list[Any]:
+    """Return structs as dicts, with times in UTC. Runs in a task.
+
+    Spark passes times in the session's zone, where the last hours of the year 9999, or the first
+    of the year 1, may have no value in Python.
+    """
+    kind = _in_utc(rows.type)
+    in_utc = rows if kind == rows.type else rows.cast(kind)
+    given: list[Any] = in_utc.to_pylist(maps_as_pydicts="strict")
+    return given
+
+
+def _in_utc(kind: "pa.DataType") -> "pa.DataType":
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_in_utc(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_in_utc(kind.value_type)))
+    if pa.types.is_map(kind):
+        key, item = kind.key_field, kind.item_field
+        return pa.map_(key.with_type(_in_utc(key.type)), item.with_type(_in_utc(item.type)))
+    return kind
+
+
 def payloads_of(format_name: str, text: str, rows: list[Any]) -> list[bytes | None]:
     """Return the payload of each row. Runs in a task."""
     from jetspark.errors import PayloadMismatch
@@ -162,9 +191,9 @@ def _encoded_with(row: "Column | str", format_name: str, text: str) -> "Column":
     carried = Carried((format_name, text))
 
     def encode(rows: pa.Array) -> pa.Array:
-        from jetspark.spark.payloads.encode import payloads_of
+        from jetspark.spark.payloads.encode import payloads_of, python_rows
 
-        given = rows.to_pylist(maps_as_pydicts="strict")
+        given = python_rows(rows)
         return pa.array(payloads_of(*carried.value, given), pa.binary())
 
     return _encoded(row, encode)

@@ -45,7 +45,9 @@ YOUNG_FILLER: Final = FILLERS[-2]
 # Large groups gain little and would write everything twice.
 FILLED_GROUP_MAX: Final = 16 * 1024
 
-_NAME: Final = re.compile(r"(\d{20})-(\d{20})\.seg")
+# Names allow larger numbers than sequences and positions may have.
+_NUMBER_MAX: Final = 2**62
+_NAME: Final = re.compile(r"(\d{20})-(\d{20})\.seg", re.ASCII)
 
 
 class SegmentHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -89,7 +91,10 @@ def segment_name(first_seq: int, first_position: int) -> str:
 def parse_segment_name(name: str) -> tuple[int, int] | None:
     """Return first sequence and first position of a segment; None for other files."""
     found = _NAME.fullmatch(name)
-    return (int(found[1]), int(found[2])) if found else None
+    if found is None:
+        return None
+    begin = int(found[1]), int(found[2])
+    return begin if max(begin) <= _NUMBER_MAX else None
 
 
 def encode_head(
@@ -159,6 +164,20 @@ def refill(files: Files, handle: int, offset: int, end: int) -> None:
     files.write_synced(handle, [FILLER * (end - offset)], offset)
 
 
+def filler_begins(data: bytes) -> int:
+    """Return where the filler at the end of some bytes begins; their length if they have none.
+
+    By whole pieces: stripping single bytes takes 25 us for a stream that was just created, which
+    is a tenth of opening it.
+    """
+    end = len(data)
+    for piece in FILLERS:
+        while data.endswith(piece, 0, end):
+            end -= len(piece)
+    rest = max(0, end - FILLER_MIN)
+    return rest + len(data[rest:end].rstrip(FILLER))
+
+
 def without_filler(data: bytes, good: int) -> bytes:
     """Return the content of a segment without filler; ``good`` bytes are records."""
-    return data[: max(good, len(data.rstrip(FILLER)))]
+    return data[: max(good, filler_begins(data))]

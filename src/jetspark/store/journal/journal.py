@@ -520,6 +520,10 @@ class Journal:
         self._files.make_folder(self._folder)
         self._files.replace(self._folder / self._kept_name(stream_id), head + frame)
 
+    def keeps_any(self) -> bool:
+        """Return whether groups are kept for any stream; raises OSError."""
+        return any(name.startswith(KEPT) for name in self._files.list_folder(self._folder))
+
     def kept(self, stream_id: int) -> StreamGroups:
         """Return the groups of a stream that could not be opened at the start; raises OSError."""
         view = JournalView()

@@ -12,6 +12,8 @@ from jetspark.store.log.columns import Columns
 RECORD_MORE: Final = 20
 # A head is a configuration and a little more, which arrived in one message.
 HEAD_MAX: Final = 128 * 1024 * 1024
+# Nearly every head is within the first page: one read is enough.
+HEAD_USUAL: Final = 4096
 
 
 class SegmentFile:
@@ -73,11 +75,13 @@ def head_of(files: Files, handle: int) -> tuple[SegmentHead, int] | None:
 
     Raises OSError if the disk fails to read it: that is not corruption.
     """
-    data = files.read(handle, 0, 8)
+    data = files.read(handle, 0, HEAD_USUAL)
     if len(data) < 8:
         return None
     length = int(read_i64_le(data, 0) >> 32)
     if not 0 <= length <= HEAD_MAX:
         # Damaged: its length must not make us read gigabytes.
         return None
-    return read_head(files.read(handle, 0, 16 + length))
+    if 16 + length > len(data) == HEAD_USUAL:
+        data = files.read(handle, 0, 16 + length)
+    return read_head(data)

@@ -67,6 +67,10 @@ from jetspark.subjects.match import matches
 FLAGS_AT: Final = 27  # the offset of the flags in a record
 # At most this many staged bytes are searched for the newest message of a pattern.
 LOOKED_THROUGH: Final[i64] = 16_384
+# What a purge costs for each staged record, and for each that it compares with staged purges
+# (turn.py): it reads all of them, and a client may send thousands of rollups at once.
+SCANNED_UNITS: Final[i64] = 2
+COMPARED_PER_UNIT: Final[i64] = 50
 
 
 class Staged:
@@ -462,9 +466,13 @@ class Staged:
         if rare is not None:
             return self.purge_rare(rare, pattern, int(before_seq), int(keep))
         self.add_prelude()
+        rows = self.rows()
+        scanned: i64 = len(rows)
+        compared = scanned * i64(len(self.deletions.purges))
+        self.index.turn.spend(scanned * SCANNED_UNITS + compared // COMPARED_PER_UNIT)
         staged = [
             row
-            for row in self.rows()
+            for row in rows
             if (everything or matches(row[2].subject, pattern))
             and not self.deletions.has(row[0], row[2].subject)
         ]

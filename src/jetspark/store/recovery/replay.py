@@ -35,6 +35,7 @@ valid records count as bad bytes; an earlier one was acknowledged and keeps its 
 from typing import Final
 
 from librt.strings import read_i64_le
+from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from jetspark.errors.storage import UnknownRecordKind
@@ -59,6 +60,7 @@ from jetspark.store.format.record import (
     subject_end,
 )
 from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.log.subject_table import SubjectEntry
 from jetspark.store.recovery.findings import (
     DAMAGED,
     MAGIC_BYTES,
@@ -71,6 +73,55 @@ from jetspark.store.recovery.findings import (
 __all__ = ["Recovery", "replay_segment"]
 
 KNOWN_FLAGS: Final[i64] = 1 | 2 | 4 | 8 | 16  # of batches, COMPRESSED and GROUP_FIRST
+# The subjects of this many messages are looked up together.
+_TOGETHER: Final = 512
+
+
+class SubjectsAhead:
+    """The subjects of the next messages, looked up together (``SubjectTable.get_many``).
+
+    Their records are not verified yet: only what is asked for is used, and by then it is.
+    """
+
+    def __init__(self, log: StreamLog) -> None:
+        self._log = log
+        # Where the records begin, their subjects, and the entries of those that are known.
+        self._starts: vec[i64] = vec[i64]()
+        self._subjects: list[bytes] = []
+        self._entries: list[SubjectEntry | None] = []
+        self._next: i64 = 0
+
+    def entry(self, data: bytes, at: i64) -> SubjectEntry:
+        """Return the entry of the subject of the valid message at ``at``."""
+        count: i64 = len(self._starts)
+        n = self._next
+        while n < count and self._starts[n] < at:
+            n += 1
+        if n == count or self._starts[n] != at:
+            self._look_up(data, at)
+            n = 0
+        self._next = n + 1
+        entry = self._entries[n]
+        # It may have become known since.
+        return self._log.index.entry(self._subjects[n]) if entry is None else entry
+
+    def _look_up(self, data: bytes, at: i64) -> None:
+        """Look up the subjects of the message at ``at`` and of those that seem to follow it."""
+        starts = vec[i64]()
+        subjects: list[bytes] = []
+        end: i64 = len(data)
+        codec = self._log.codec
+        while len(subjects) < _TOGETHER and at + OVERHEAD <= end:
+            length = codec.framed_length(data, at)
+            if length <= 0 or at + length > end:
+                break
+            if record_kind(data, at) == MESSAGE:
+                starts = append(starts, at)
+                subjects.append(data[at + FIXED : subject_end(data, at)])
+            at += length
+        self._starts = starts
+        self._subjects = subjects
+        self._entries = self._log.index.subjects.get_many(subjects)
 
 
 def replay_segment(
@@ -84,6 +135,7 @@ def replay_segment(
     # Members of batches count up to here.
     judged: i64 = 0
     start = log.index.segments[-1].start
+    ahead = SubjectsAhead(log)
     records: i64 = 0
     good = at
     end: i64 = len(data)
@@ -116,7 +168,7 @@ def replay_segment(
                 recovery.settle(read_i64_le(data, at + FIXED + 16), since)
             else:
                 recovery.settle(DAMAGED, 0)
-        apply(log, data, at)
+        apply(log, data, at, ahead)
         log.index.reach(log.index.position + 1)
         records += 1
         at += length
@@ -128,7 +180,7 @@ def replay_segment(
     return good
 
 
-def apply(log: StreamLog, data: bytes, at: i64) -> None:
+def apply(log: StreamLog, data: bytes, at: i64, ahead: SubjectsAhead | None = None) -> None:
     """Apply one valid record, or refuse one that this version does not understand."""
     kind = record_kind(data, at)
     flags = record_flags(data, at)
@@ -139,8 +191,9 @@ def apply(log: StreamLog, data: bytes, at: i64) -> None:
     elif key != 0:
         problem = f"encryption (key {int(key)}) is"
     elif kind == MESSAGE:
-        entry = log.index.entry(data[at + FIXED : subject_end(data, at)])
-        log.apply_message(data, at, at, entry)
+        if ahead is None:
+            ahead = SubjectsAhead(log)
+        log.apply_message(data, at, at, ahead.entry(data, at))
     elif kind == SKIP or is_anchored(kind):
         log.apply_other(data, at)
     else:

@@ -27,10 +27,10 @@ from jetspark.store.format.manifest import (
 )
 from jetspark.store.format.record import OVERHEAD
 from jetspark.store.format.segment import (
-    FILLER,
     YOUNG_FILLER,
     SegmentHead,
     encode_head,
+    filler_begins,
     parse_segment_name,
     read_head,
     segment_name,
@@ -71,6 +71,8 @@ TEMPORARY: Final = ".tmp"  # left by an interrupted `Files.replace`
 class Replayed(NamedTuple):
     """A replayed segment: its content up to the filler, and the end of its valid records.
 
+    ``length``: the length of the content, which is not read if it is a full segment of which the
+    index file has everything; then ``data`` is empty.
     ``has_filler``: its head is valid and filler follows its records, so nothing is missing.
     ``is_torn``: invalid bytes follow them. ``is_young``: it is the only file of a stream without
     manifests, and complete except for an interrupted write (``upkeep/manifests.py``).
@@ -78,6 +80,7 @@ class Replayed(NamedTuple):
 
     data: bytes
     good: int
+    length: int
     has_filler: bool = False
     is_torn: bool = False
     is_young: bool = False
@@ -360,7 +363,7 @@ class StreamFolder:
         recovery: Recovery,
     ) -> Replayed:
         """Replay the segments, oldest first; return the newest of them."""
-        replayed = Replayed(b"", 0)
+        replayed = Replayed(b"", 0, 0)
         for name in segments:
             if (parse_segment_name(name) or (0, 0))[1] < self._through:
                 # A rewritten segment contains what is left of it (``compaction.py``).
@@ -376,10 +379,10 @@ class StreamFolder:
                 self._conclude(log, data, good, recovery)
             else:
                 # The next segment was started when all of this one was on disk.
-                if good < len(data):
-                    self._add_pending(log, good, len(data), recovery)
+                if good < replayed.length:
+                    self._add_pending(log, good, replayed.length, recovery)
                 recovery.settle(DAMAGED, 0)
-                log.segments.records_end(len(data))
+                log.segments.records_end(replayed.length)
                 log.segments.seal()
         if self._litter:
             # Before anything else is removed: they contain what was removed.
@@ -439,7 +442,7 @@ class StreamFolder:
             fresh = encode_head(log.identity, first_seq, first_position)
             if len(replayed.data) <= len(fresh):
                 self._renew_head(log, replayed.data, fresh, recovery)
-                return replayed._replace(data=fresh, good=len(fresh))
+                return replayed._replace(data=fresh, good=len(fresh), length=len(fresh))
         return replayed
 
     def _write_journaled(self, handle: int, name: str, recovery: Recovery) -> None:
@@ -501,6 +504,10 @@ class StreamFolder:
         rest, unread = read_pages(self._files, handle, covered, max(size - covered, 0))
         start = int(log.index.segments[-1].start)
         recovery.note_read(first_offset + len(index_file[1]) + len(rest), start, unread)
+        if not rest and not newest:
+            # Not even zeros in its place: a stream has many full segments, of 32 MB.
+            replay_segment(log, b"", covered, recovery)
+            return Replayed(b"", covered, covered)
         # The part that the index file covers is not read; the rest must keep its offsets.
         data = bytes(covered) + rest
         if newest:
@@ -528,6 +535,7 @@ class StreamFolder:
         return Replayed(
             content,
             good,
+            len(content),
             has_filler=whole_head and good == len(content) < len(data),
             is_torn=not whole_head or good < len(content),
             is_young=self._may_be_young and whole_head and len(content) < len(data),
@@ -579,7 +587,7 @@ class StreamFolder:
         acknowledged, so they stay where they are for a start on a disk that works.
         """
         begin = last_group(log.codec, data, covered)
-        end = min(len(data), len(data.rstrip(FILLER)) + CHECK_SIZE)
+        end = min(len(data), filler_begins(data) + CHECK_SIZE)
         # The zeros that replace unreadable bytes must not be written.
         start = int(log.index.segments[-1].start)
         unread = recovery.is_unread(start + begin, end - begin)

@@ -72,6 +72,8 @@ class Scrub(Task):
         # The index file is damaged.
         self.index_bad: bool = False
         self.manifest_bad: bool = False
+        # A young stream has none.
+        self._expects_manifests = bool(log.segments.has_manifests)
 
     def step(self) -> bool:
         """Verify the next part; True when all of it, or a slice, is done.
@@ -136,6 +138,8 @@ class Scrub(Task):
         if self.index_bad:
             with suppress(OSError):
                 self.files.remove(self.folder / (self.name + SUFFIX))
+        if not self._expects_manifests:
+            return
         manifest, damaged = read_manifests(self.files, self.folder, self.identity.stream_id)
         self.manifest_bad = bool(damaged)
         if damaged:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from jetspark.server.net.turn_queue import READS_NS, TurnQueue
+from jetspark.server.net.turn_queue import READS_NS, SHARE_MIN, TurnQueue
 
 
 class Loop:
@@ -86,3 +86,15 @@ def test_what_others_wait_for_does_not_wait_for_large_reads() -> None:
     soon[0]()
 
     assert done == ["first", "large"]
+
+
+def test_those_that_come_first_share_a_turn() -> None:
+    """One that wants to do little would otherwise wait for dozens of whole turns."""
+    loop = Loop()
+    assert loop.queue.share(16_384) == 16_384
+    for _ in range(16):
+        loop.queue.add(Busy(), first=True)
+    assert loop.queue.share(16_384) == 1_024
+    for _ in range(1_000):
+        loop.queue.add(Busy(), first=True)
+    assert loop.queue.share(16_384) == SHARE_MIN

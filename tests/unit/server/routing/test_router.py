@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
+from jetspark.engine.advisories import Requester
 from jetspark.engine.target import PUBLISH, REQUEST, Target
 from jetspark.frame import Frame
 from jetspark.protocol.parser import ServerParser
 from jetspark.server.routing.account_engine import ServerWithoutJetStream
 from jetspark.server.routing.client import ConnectedClient
 from jetspark.server.routing.receiver import Pending, Receiver
-from jetspark.server.routing.route import Route, is_compact
+from jetspark.server.routing.route import NARROW_MAX, Route, is_compact
 from jetspark.server.routing.router import WAITING_MAX, Router
 from jetspark.subjects.sublist import Sublist
 
@@ -186,7 +187,7 @@ def test_unsubscribing_after_a_count_holds_within_one_chunk(account: Account) ->
     writer.parser.feed(b"PUB a 1\r\nx\r\n" * 5)
 
     assert got(reader).count(b"MSG") == 2
-    assert reader.subscriptions == {}
+    assert len(reader.subscriptions) == 0
     assert account.router.sublist.count == 0
 
 
@@ -411,3 +412,47 @@ def test_a_client_for_which_too_many_messages_wait_is_dropped_also_if_they_are_n
     assert account.router.is_behind()
     assert client.receiver.overflowed
     assert not neighbour.receiver.overflowed
+
+
+class Asking(Resolving):
+    """An engine that notes the requests it gets."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda name: Target(REQUEST, None, name) if name == b"ask" else None)
+        self.replies: list[bytes] = []
+
+    def request(
+        self, _target: Target, reply: bytes, _headers: bytes, _body: bytes, _by: Requester, /
+    ) -> None:
+        self.replies.append(reply)
+
+
+def test_clients_wait_for_messages_of_others_only_if_they_would_add_to_them(
+    account: Account,
+) -> None:
+    """Very many answers for very many receivers wait; what else is asked is answered."""
+    router, engine = account.router, Asking()
+    router.serve(engine, {}, {})
+    for _ in range(2 * NARROW_MAX):
+        account.client().parser.feed(b"SUB many 1\r\n")
+    while not router.is_behind():
+        router.send(b"many", b"many", b"", b"", b"x")
+    neighbour, asking = account.client(), account.client()
+    neighbour.parser.feed(b"SUB mine 1\r\nPUB ask mine 0\r\n\r\nPUB mine 2\r\nhi\r\nPING\r\n")
+    asking.parser.feed(b"PING\r\nPUB ask many 0\r\n\r\nPING\r\n")
+
+    assert engine.replies == [b"mine"]
+    assert got(neighbour) == b"MSG mine 1 2\r\nhi\r\nPONG\r\n"
+    assert got(asking) == b"PONG\r\n"
+    assert (neighbour.paused, asking.paused, asking.holds_back) == (False, True, True)
+    asking.resume()
+    assert engine.replies == [b"mine"]
+
+    while router.fan_out():
+        pass
+    asking.resume()
+
+    assert engine.replies == [b"mine", b"many"]
+    assert got(asking) == b"PONG\r\n"
+    assert not asking.paused
+    assert asking.receiver.traffic.in_msgs == 1

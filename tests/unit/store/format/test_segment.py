@@ -9,9 +9,13 @@ from tests.support.disk.simulated import Operation, SimulatedDisk
 from jetspark.errors.storage import WrongStoreFormat
 from jetspark.store.format.manifest import Identity, frame
 from jetspark.store.format.segment import (
+    FILLER,
+    FILLER_MIN,
+    FILLER_SIZE,
     SEGMENT_MAGIC,
     create_segment,
     encode_head,
+    filler_begins,
     identity_of,
     parse_segment_name,
     read_head,
@@ -107,3 +111,12 @@ def test_a_segment_with_records_is_never_replaced(disk: SimulatedDisk) -> None:
     with pytest.raises(FileExistsError, match="a segment with records exists"):
         create_segment(disk, PATH, HEAD)
     assert disk.open_handles == 0
+
+
+@pytest.mark.parametrize("records", [b"", b"one", b"one" * FILLER_MIN, b"one" + FILLER + b"two"])
+@pytest.mark.parametrize(
+    "filler",
+    [0, 1, FILLER_MIN - 1, FILLER_MIN, FILLER_MIN + 1, 5 * FILLER_MIN + 7, FILLER_SIZE + 1],
+)
+def test_filler_begins_after_the_last_byte_of_a_record(records: bytes, filler: int) -> None:
+    assert filler_begins(records + FILLER * filler) == len(records)

@@ -317,6 +317,39 @@ def test_damage_to_the_last_acknowledged_record_is_reported(bench: "Bench") -> N
     assert bodies(bench) == {1: b"one", 2: b"two", 3: b"three"}
 
 
+def test_each_message_has_its_subject_again_around_damage(bench: "Bench") -> None:
+    """Subjects are looked up for many records at a time, before the records are verified."""
+    bench.segment_size = 1_000_000
+    bench.reopen()
+    subjects = [b"s.%d" % (n * 7 % 900) for n in range(2_000)]
+    for subject in subjects:
+        bench.stage(b"body", subject=subject)
+    bench.write()
+    bench.log.commit()
+    bench.publish(b"end", subject=b"s.end")
+    stop(bench)
+    path = bench.segments()[0]
+    data = bench.disk.read_file(path)
+    damaged = {3, 700, 701, 1_500}
+    at = data.index(b"JSR1")
+    for seq in range(1, len(subjects) + 1):
+        length = int.from_bytes(data[at + 4 : at + 8], "little")
+        if seq in damaged:
+            bench.disk.flip(path, (at + length - 1) * 8)
+        at += length
+    bench.reopen(bench.disk)
+
+    expected = {seq: subject for seq, subject in enumerate(subjects, 1) if seq not in damaged} | {
+        len(subjects) + 1: b"s.end"
+    }
+    assert {seq: message.subject for seq, message in messages(bench.log).items()} == expected
+    for subject in set(expected.values()):
+        entry = bench.log.index.known(subject)
+        assert entry is not None
+        seqs = [seq for seq, found in expected.items() if found == subject]
+        assert (entry.first, entry.last, entry.count) == (seqs[0], seqs[-1], len(seqs))
+
+
 def test_damage_at_the_end_of_an_older_segment_is_certain(bench: "Bench") -> None:
     """A segment is followed by another only when all of it is on disk."""
     for number in range(10):

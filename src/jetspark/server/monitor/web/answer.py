@@ -41,7 +41,7 @@ class Answers:
         ``callback`` requests JSONP. nats-server had it up to 2.14.0 and ignores it since; here it
         is served where it can do no harm, and ignored otherwise.
         """
-        body = encode(model)
+        body = _encode(model)
         if indent and len(body) <= _INDENTED_SIZE_MAX:
             body = msgspec.json.format(body, indent=2)
         if self._is_guarded:
@@ -54,6 +54,25 @@ class Answers:
             headers["X-Content-Type-Options"] = "nosniff"
             return Response(body, status, headers, media_type=_SCRIPT)
         return Response(body, status, headers, media_type=JSON)
+
+
+def _encode(model: object) -> bytes:
+    """Return the JSON of a model; file names in it need not be UTF-8."""
+    try:
+        return encode(model)
+    except UnicodeEncodeError:
+        return encode(_printable(msgspec.to_builtins(model, enc_hook=str)))
+
+
+def _printable(value: object) -> object:
+    """Escape in every text what UTF-8 cannot represent."""
+    if isinstance(value, dict):
+        return {_printable(key): _printable(held) for key, held in value.items()}
+    if isinstance(value, list | tuple):
+        return [_printable(held) for held in value]
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    return value
 
 
 def refusal(text: str) -> Response:

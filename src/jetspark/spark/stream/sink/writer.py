@@ -8,17 +8,15 @@ guarantee across runs. ``abort`` never undoes anything: the same epoch is run ag
 
 import functools
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from jetspark.client.jetstream.message_columns import MessageColumns
 from jetspark.spark.stream.sink.epoch_ledger import Totals
 from jetspark.spark.stream.sink.markers import (
     COMMIT_PART,
@@ -81,10 +79,6 @@ class Tally:
         self.rows += len(digests)
         self.checksum = digest_sum(digests, self.checksum)
 
-    def stored(self, last_seq: int) -> None:
-        """Note the last sequence of a chunk; 0: unknown."""
-        self.last_seq = max(self.last_seq, last_seq)
-
     def new_places(
         self, rows: SinkRows, digests: Sequence[bytes], earlier: RowCounts
     ) -> list[int]:
@@ -105,33 +99,6 @@ class Tally:
         return SinkCommit(
             task, self.rows, self.last_seq, held, run, self.checksum, reported, self._subjects
         )
-
-
-class SendingThread:
-    """Sends one chunk while the task prepares the next one.
-
-    A task would otherwise wait for each acknowledgement, and the server for the next chunk.
-    """
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="jetspark-sending")
-        self._sent: Future[int] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        # Also after an error of the task: nothing is sent when the task has ended.
-        self._thread.shutdown()
-
-    def start(self, send: Callable[[], int]) -> None:
-        """Send a chunk; call ``finish`` before the next one."""
-        self._sent = self._thread.submit(send)
-
-    def finish(self) -> int:
-        """Wait for the chunk in flight; return its last sequence, raise its error. 0: none."""
-        sent, self._sent = self._sent, None
-        return sent.result() if sent is not None else 0
 
 
 class StreamRowWriter:
@@ -155,14 +122,11 @@ class StreamRowWriter:
         if self._plan.ledger_bucket:
             return self._write_ledgered(task, chunks)
         sender, tally = Sender(self._plan), Tally(self._plan)
-        with SendingThread() as sending:
-            for rows in chunks:
-                tally.rows += len(rows)
-                ids = encoded(rows.msg_ids) if rows.msg_ids is not None else None
-                messages = rows.finished(self._plan.stream, ids)
-                tally.stored(sending.finish())
-                sending.start(functools.partial(sender.send, messages))
-            tally.stored(sending.finish())
+        for rows in chunks:
+            tally.rows += len(rows)
+            ids = encoded(rows.msg_ids) if rows.msg_ids is not None else None
+            last = sender.send(rows.finished(self._plan.stream, ids))
+            tally.last_seq = max(tally.last_seq, last)
         return tally.message(task, self._plan.run)
 
     def _write_ledgered(self, task: WriteTask, chunks: Iterator[SinkRows]) -> SinkCommit:
@@ -185,34 +149,25 @@ class StreamRowWriter:
         if known.due(at_start=True, replay=epochs.is_replay(found)):
             sender.with_retries(known.read)
         maker = IdMaker(task.id_prefix)
-
-        def send(messages: MessageColumns) -> int:
-            last = sender.send(messages)
-            if epochs.may_be_late:
-                sender.with_retries(
-                    functools.partial(epochs.check_late, rows=len(messages), last_seq=last)
-                )
-            return last
-
-        with SendingThread() as sending:
-            for rows in chunks:
-                digests = row_digests(rows)
-                tally.add(digests)
-                if earlier is not None:
-                    new = tally.new_places(rows, digests, earlier)
-                    rows, digests = rows.picked(new), [digests[at] for at in new]  # noqa: PLW2901
-                ids = maker.ids(digests) if by_content else encoded(rows.msg_ids or [])
-                messages = rows.finished(plan.stream, ids)
-                # Only now: the chunk before may have taken longer than the stream remembers ids.
-                tally.stored(sending.finish())
-                if known.due():
-                    sender.with_retries(known.read)
-                if known:
-                    new = [at for at, one in enumerate(ids) if one not in known]
-                    messages = rows.picked(new).finished(plan.stream, [ids[at] for at in new])
-                if len(messages):
-                    sending.start(functools.partial(send, messages))
-            tally.stored(sending.finish())
+        for rows in chunks:
+            digests = row_digests(rows)
+            tally.add(digests)
+            if earlier is not None:
+                new = tally.new_places(rows, digests, earlier)
+                rows, digests = rows.picked(new), [digests[at] for at in new]  # noqa: PLW2901
+            ids = maker.ids(digests) if by_content else encoded(rows.msg_ids or [])
+            if known.due():
+                sender.with_retries(known.read)
+            if known:
+                new = [at for at, one in enumerate(ids) if one not in known]
+                rows, ids = rows.picked(new), [ids[at] for at in new]  # noqa: PLW2901
+            if len(rows):
+                last = sender.send(rows.finished(plan.stream, ids))
+                tally.last_seq = max(tally.last_seq, last)
+                if epochs.may_be_late:
+                    sender.with_retries(
+                        functools.partial(epochs.check_late, rows=len(ids), last_seq=last)
+                    )
         return tally.message(task, plan.run)
 
     def _write_marked(self, task: WriteTask, chunks: Iterator[SinkRows]) -> SinkCommit:

@@ -221,6 +221,29 @@ def test_rollups_without_end_leave_the_others_their_turns(probe: TurnProbe) -> N
         assert (state["messages"], state["last_seq"]) == (1, 1_000)
 
 
+def test_rollups_of_a_subject_with_history_leave_the_others_their_turns(probe: TurnProbe) -> None:
+    """Each asks which messages of the subject are left, staged and durable."""
+    block = b"NATS/1.0\r\nNats-Rollup: sub\r\n\r\n"
+    rollup = b"HPUB s.1 %d %d\r\n%b\r\n" % (len(block), len(block), block)
+    everything = rollup.replace(b"sub\r\n", b"all\r\n")
+    with probe.client() as client:
+        config = {"name": "S", "subjects": ["s.>"], "storage": "memory", "allow_rollup_hdrs": True}
+        client.request(b"STREAM.CREATE.S", json.dumps(config).encode())
+        client.send(b"".join(b"PUB s.%d 1\r\nx\r\n" % (n % 100) for n in range(6_400)))
+        client.settle()
+        probe.longest_ms()
+        client.send(rollup * 1_000)
+        client.settle()
+        probe.check()
+        state = json.loads(client.request(b"STREAM.INFO.S", b""))["state"]
+        assert (state["messages"], state["num_subjects"]) == (6_337, 100)
+        client.send(everything * 500)
+        client.settle()
+        probe.check()
+        state = json.loads(client.request(b"STREAM.INFO.S", b""))["state"]
+        assert (state["messages"], state["last_seq"]) == (1, 7_900)
+
+
 def test_a_restore_in_small_pieces_copies_nothing_again_and_again(probe: TurnProbe) -> None:
     with probe.client() as client:
         body = json.dumps({"config": {"name": "R", "subjects": ["r"]}, "state": {}}).encode()

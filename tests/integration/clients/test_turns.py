@@ -493,6 +493,47 @@ def test_very_many_consumers_are_asked_whether_they_want_a_message_in_steps(
         assert json.loads(client.request(b"STREAM.INFO.S", b""))["state"]["messages"] == 1_000
 
 
+def test_purges_and_deletes_reach_very_many_consumers_in_steps_and_those_used_at_once(
+    probe: TurnProbe,
+) -> None:
+    consumers = 3_000
+    with probe.client() as client:
+        config = {"name": "S", "subjects": ["s.>"], "storage": "memory"}
+        client.request(b"STREAM.CREATE.S", json.dumps(config).encode())
+        client.send(b"SUB made 1\r\n")
+        for n in range(consumers):
+            body = b'{"stream_name":"S","config":{"durable_name":"C%d",' % n
+            body += b'"ack_policy":"explicit"}}'
+            client.send(
+                b"PUB $JS.API.CONSUMER.CREATE.S.C%d made %d\r\n%b\r\n" % (n, len(body), body)
+            )
+        for _ in range(consumers):
+            client.until(b"MSG made 1 ")
+        for _ in range(3):
+            client.send(b"".join(b"PUB s.%d 0\r\n\r\n" % n for n in range(100)))
+            client.settle()
+            probe.longest_ms()
+            client.request(b"STREAM.PURGE.S", b"")
+            last = json.loads(client.request(b"CONSUMER.INFO.S.C%d" % (consumers - 1), b""))
+            assert last["num_pending"] == 0
+            assert last["ack_floor"]["stream_seq"] == last["delivered"]["stream_seq"]
+            assert last["ack_floor"]["stream_seq"] % 100 == 0
+            assert last["ack_floor"]["stream_seq"] > 0
+            probe.check()
+        for n in range(0, consumers, 100):
+            info = json.loads(client.request(b"CONSUMER.INFO.S.C%d" % n, b""))
+            assert info["ack_floor"]["stream_seq"] == 300
+        probe.check()
+        client.send(b"".join(b"PUB s.%d 0\r\n\r\n" % n for n in range(1_000)))
+        client.settle()
+        probe.longest_ms()
+        for seq in range(301, 1_301):
+            body = b'{"seq":%d,"no_erase":true}' % seq
+            client.send(b"PUB $JS.API.STREAM.MSG.DELETE.S x %d\r\n%b\r\n" % (len(body), body))
+        client.settle()
+        probe.check(40)
+
+
 def test_one_acknowledgement_of_very_many_messages_releases_them_in_steps(
     probe: TurnProbe,
 ) -> None:

@@ -26,16 +26,19 @@ class AccountTurns:
     def add(self, turn: Callable[[], None]) -> None:
         """Give an account a turn, after those that wait already."""
         self._waiting.append(turn)
-        self._schedule()
+        if not self._scheduled:
+            self._schedule()
 
     def _schedule(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            self._call_soon(self._run)
+        self._scheduled = True
+        self._call_soon(self._run)
 
     def _run(self) -> None:
         """Give the accounts that wait now a turn, as long as there is time."""
         self._scheduled = False
+        if len(self._waiting) == 1:  # as usual: it asks itself whether it has another one
+            self._waiting.popleft()()
+            return
         began = self._clock.monotonic_ns()
         try:
             for _ in range(len(self._waiting)):
@@ -43,5 +46,5 @@ class AccountTurns:
                 if self._clock.monotonic_ns() - began >= LONGEST_NS:
                     break
         finally:
-            if self._waiting:
+            if self._waiting and not self._scheduled:
                 self._schedule()

@@ -62,5 +62,5 @@ def test_a_time_that_only_spark_has_is_refused_with_its_field(
         pa.struct(fields),
     )
 
-    with pytest.raises(PayloadMismatch, match="^bad has a time outside of the years 1 to 9999"):
+    with pytest.raises(PayloadMismatch, match=r"^bad has a time outside of the years 1 to 9999"):
         python_rows(rows)

@@ -45,8 +45,9 @@ YOUNG_FILLER: Final = FILLERS[-2]
 # Large groups gain little and would write everything twice.
 FILLED_GROUP_MAX: Final = 16 * 1024
 
-# Names allow larger numbers than sequences and positions may have.
-_NUMBER_MAX: Final = 2**62
+# Names allow larger numbers than sequences and positions can have. A stream begins at 2^62 at the
+# most; its messages follow, and whatever is added to the last of them is still below 2^63.
+_NUMBER_MAX: Final = 2**63 - 2**40
 _NAME: Final = re.compile(r"(\d{20})-(\d{20})\.seg", re.ASCII)
 
 

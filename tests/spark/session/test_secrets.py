@@ -84,7 +84,7 @@ def test_credentials_show_in_no_plan_page_error_or_checkpoint(
         .start()
     )
     query.awaitTermination(120)
-    shown += [_of(query), _pages(spark)]
+    shown.append(_of(query))
     if "servers" in identity:
         register_tables(spark, servers=options["servers"], like=name)
         shown.append(_plans(spark.table(name)))
@@ -95,6 +95,7 @@ def test_credentials_show_in_no_plan_page_error_or_checkpoint(
         spark.sql(f"CACHE TABLE {view}")
         shown.append(_plans(spark.table(view)))
         spark.sql(f"DROP VIEW {view}")
+    shown.append(_pages(spark))
     wrong = spark.read.format("jetstream").options(**options | {"stream": "NONE"}).load()
     with pytest.raises(Exception, match="NONE") as refused:
         wrong.count()

@@ -45,8 +45,8 @@ YOUNG_FILLER: Final = FILLERS[-2]
 # Large groups gain little and would write everything twice.
 FILLED_GROUP_MAX: Final = 16 * 1024
 
-# Names allow larger numbers than sequences and positions may have.
-_NUMBER_MAX: Final = 2**62
+# The highest sequence or position: a start may skip as many as fit into a segment after it.
+SEQUENCE_LIMIT: Final = 2**63 - 2**32
 _NAME: Final = re.compile(r"(\d{20})-(\d{20})\.seg", re.ASCII)
 
 
@@ -94,7 +94,7 @@ def parse_segment_name(name: str) -> tuple[int, int] | None:
     if found is None:
         return None
     begin = int(found[1]), int(found[2])
-    return begin if max(begin) <= _NUMBER_MAX else None
+    return begin if max(begin) <= SEQUENCE_LIMIT else None
 
 
 def encode_head(

@@ -40,7 +40,7 @@ class Kills:
     def __init__(
         self, store: Path, seed: int, *, streams: int = 1, changes_levels: bool = False
     ) -> None:
-        """``changes_levels``: each life has another durability, and some streams have their own."""
+        """``changes_levels``: each life has another durability, some streams their own."""
         self.acked: dict[tuple[bytes, int], bytes] = {}
         self.lives = 0
         # Groups that were taken out of segments.

@@ -1,4 +1,4 @@
-"""Recognises records of later segments in an earlier one, where a copy of a file may have put them.
+"""Recognises records of later segments in an earlier one, where a copied file may have put them.
 
 A record whose sequence the next segment starts with, or a later one, does not belong there: to
 believe it would skip everything between. But it is left out only if a later segment has it, too:

@@ -308,7 +308,10 @@ def test_a_source_copies_messages_of_any_sequence(
 
     (info,) = far.info("M")["sources"]
     assert ("error" in info, info["seq"]) == (False, first + 1)
-    assert [row[3] for row in rows(far.engine.streams["M"])] == [b"%d" % first, b"%d" % (first + 1)]
+    assert [row[3] for row in rows(far.engine.streams["M"])] == [
+        b"%d" % first,
+        b"%d" % (first + 1),
+    ]
 
 
 @pytest.mark.parametrize("time_ns", [2**63 - 1, 2**63, 2**64 - 1, 10**30])

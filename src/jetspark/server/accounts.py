@@ -16,8 +16,8 @@ class Account:
         self.router: Router = Router(turn)
         self.outbox: Outbox = self.router.outbox
         self.driver: EngineDriver | None = None
-        self.clients = 0
-        self.slow_consumers = 0
+        self.clients: int = 0
+        self.slow_consumers: int = 0
 
     def serve(self, driver: EngineDriver) -> None:
         """Set the driver of its engine."""

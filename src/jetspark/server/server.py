@@ -120,8 +120,8 @@ class Server:
         # Closed connections that may still read their output.
         self._closing: set[Connection] = set()
         self.read_buffer: memoryview[int] = memoryview(bytearray(READ_BUFFER))
-        self.slow_consumers = 0
-        self.stalls = 0
+        self.slow_consumers: int = 0
+        self.stalls: int = 0
         self.failures: Failures = Failures()
         self.config_loaded_ns: int = self.clock.now_ns()
         self.total_connections: int = 0

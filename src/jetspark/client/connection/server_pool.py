@@ -83,7 +83,7 @@ class ServerPool:
         self._entries = [_Entry(address, discovered=False) for address in addresses]
         self._max_reconnects = max_reconnects
         # Whether to retry a server that refuses the credentials: they may change there.
-        self._forgives = False
+        self._forgives: bool = False
         self._refusals: list[tuple[ServerAddress, Exception]] = []
 
     def __len__(self) -> int:

@@ -45,8 +45,9 @@ YOUNG_FILLER: Final = FILLERS[-2]
 # Large groups gain little and would write everything twice.
 FILLED_GROUP_MAX: Final = 16 * 1024
 
-# The highest sequence or position: a start may skip as many as fit into a segment after it.
-SEQUENCE_LIMIT: Final = 2**63 - 2**32
+# Names allow larger numbers than sequences and positions can have. A stream begins at 2^62 at the
+# most; its messages follow, and whatever is added to the last of them is still below 2^63.
+SEQUENCE_LIMIT: Final = 2**63 - 2**40
 _NAME: Final = re.compile(r"(\d{20})-(\d{20})\.seg", re.ASCII)
 
 

@@ -68,7 +68,7 @@ class Tally:
 
     def __init__(self, plan: SinkPlan) -> None:
         self.rows: int = 0
-        self.last_seq = 0
+        self.last_seq: int = 0
         self.checksum: int = 0
         self._reported = bytearray()
         self._transformed = plan.transformed

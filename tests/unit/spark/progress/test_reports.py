@@ -40,7 +40,7 @@ def progress(end: Any, latest: Any, **more: Any) -> dict[str, Any]:
         (offset(2, 11), offset(2, 5, "t2"), 4),
         (offset(2, 11), offset(2, 10**12 + 4, "t2", **{"from": 10**12}), 4),
         (offset(2, 11), offset(2, 7, "t2", **{"from": 7}), 0),
-        (offset(2, 11), offset(2, 16, **{"from": 3}), 5),
+        (offset(2, 11), offset(2, 16, "t1", **{"from": 3}), 5),
         (offset(2, 11), None, None),
     ],
 )

@@ -141,9 +141,10 @@ def replay_segment(
     ahead = SubjectsAhead(log)
     records: i64 = 0
     good = at
+    until = later.until
     end: i64 = len(data)
     while at < end:
-        length = good_length(log, data, at, later)
+        length = good_length(log, data, at, later, until)
         if length > 0 and at >= judged and record_flags(data, at) & BATCH_MEMBER:
             judged = batch_end(log, data, at)
             if judged < 0:
@@ -210,19 +211,26 @@ def apply(log: StreamLog, data: bytes, at: i64, ahead: SubjectsAhead | None = No
         )
 
 
-def good_length(log: StreamLog, data: bytes, at: i64, later: LaterSegments) -> i64:
-    """Return the length of the record at ``at`` if it is valid and belongs here, else <= 0."""
+def good_length(log: StreamLog, data: bytes, at: i64, later: LaterSegments, until: i64) -> i64:
+    """Return the length of the record at ``at`` if it is valid and belongs here, else <= 0.
+
+    ``until`` is that of ``later``.
+    """
     length = log.codec.examine(data, at)
     if length <= 0:
         return length
-    seq = stated_sequence(data, at)
     kind = record_kind(data, at)
     if kind == MESSAGE:
+        seq = record_sequence(data, at)
         if seq <= log.index.last_seq:
             return BAD_CHECK
-    elif is_anchored(kind) and seq < log.index.last_seq:
+    else:
+        seq = stated_sequence(data, at)
+        if is_anchored(kind) and seq < log.index.last_seq:
+            return BAD_CHECK
+    if seq >= until and later.have(data, at, length):
         return BAD_CHECK
-    return BAD_CHECK if seq >= later.until and later.have(data, at, length) else length
+    return length
 
 
 def batch_end(log: StreamLog, data: bytes, at: i64) -> i64:
@@ -252,6 +260,7 @@ def batch_end(log: StreamLog, data: bytes, at: i64) -> i64:
 
 def next_good(log: StreamLog, data: bytes, at: i64, later: LaterSegments) -> i64:
     """Return the start of the next valid record after the bad one at ``at``, or -1."""
+    until = later.until
     end: i64 = len(data)
     if at + FIXED <= end:
         length = log.codec.framed_length(data, at)
@@ -261,11 +270,11 @@ def next_good(log: StreamLog, data: bytes, at: i64, later: LaterSegments) -> i64
                 return mark
             if at + length == end:
                 return -1
-            if good_length(log, data, at + length, later) > 0:
+            if good_length(log, data, at + length, later, until) > 0:
                 return at + length
     position: int = data.find(MAGIC_BYTES, int(at) + 1)
     while position >= 0:
-        if good_length(log, data, position, later) > 0:
+        if good_length(log, data, position, later, until) > 0:
             return position
         position = data.find(MAGIC_BYTES, position + 1)
     return -1

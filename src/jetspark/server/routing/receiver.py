@@ -51,7 +51,7 @@ class Receiver:
     def __init__(self, pending: Pending) -> None:
         self.out: BytesWriter = BytesWriter()
         # Output before that, with the payloads of large messages, which are not copied.
-        self.parts: list[bytes] = []
+        self.parts: list[bytes | memoryview] = []
         self.parts_size: i64 = 0
         self.traffic: Traffic = Traffic()
         self.echo: bool = True
@@ -143,13 +143,13 @@ class Receiver:
                 return bool(self.connection.flush())
         return False
 
-    def write_large(self, payload: bytes) -> None:
-        """Append a large payload to the output, without a copy."""
+    def write_large(self, data: bytes, start: i64, stop: i64) -> None:
+        """Append a large part of ``data`` to the output, without a copy."""
         head = self.out.getvalue()
         self.out = BytesWriter()
         self.parts.append(head)
-        self.parts.append(payload)
-        self.parts_size += len(head) + len(payload)
+        self.parts.append(memoryview(data)[start:stop])
+        self.parts_size += len(head) + stop - start
 
     def size(self) -> i64:
         """Return the size of the output."""
@@ -168,7 +168,7 @@ class Receiver:
         self.overflowed = True
         self.guarded = True
 
-    def take_parts(self) -> list[bytes]:
+    def take_parts(self) -> list[bytes | memoryview]:
         """Return large payloads and what was queued before them; ``take_output`` has the rest."""
         parts = self.parts
         self.parts = []

@@ -91,7 +91,7 @@ def test_the_connection_writes_what_needs_more_than_that(
     elif state == "overflowed":
         receiver.overflow()
     else:
-        receiver.write_large(b"payload")
+        receiver.write_large(b"payload", 0, 7)
 
     assert flusher.flush(None)
     assert (transport.written, connection.flushes) == ([], 1)

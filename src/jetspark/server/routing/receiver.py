@@ -4,7 +4,7 @@ Output is collected here while a chunk is processed, and written by the driver o
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
@@ -43,6 +43,10 @@ class Pending:
             except Exception as error:  # noqa: BLE001 - one connection
                 receiver.connection.fail(error)
         return behind
+
+
+# A part keeps the data that it is a part of alive if that is at most this many times as large.
+_KEPT_PER_PART: Final[i64] = 2
 
 
 class Receiver:
@@ -144,11 +148,17 @@ class Receiver:
         return False
 
     def write_large(self, data: bytes, start: i64, stop: i64) -> None:
-        """Append a large part of ``data`` to the output, without a copy."""
+        """Append a large part of ``data`` to the output, without a copy if it is most of it.
+
+        A small part would keep memory that is not counted as output of the client.
+        """
         head = self.out.getvalue()
         self.out = BytesWriter()
         self.parts.append(head)
-        self.parts.append(memoryview(data)[start:stop])
+        if (stop - start) * _KEPT_PER_PART < len(data):
+            self.parts.append(data[start:stop])
+        else:
+            self.parts.append(memoryview(data)[start:stop])
         self.parts_size += len(head) + stop - start
 
     def size(self) -> i64:

@@ -50,6 +50,7 @@ HOT = [
     "store/log/deletion.py",
     "store/log/segments.py",
     "store/log/staged.py",
+    "store/log/staged_rows.py",
     "store/log/stream_log.py",
     "store/log/subject_order.py",
     "store/log/subject_table.py",

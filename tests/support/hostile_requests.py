@@ -292,6 +292,30 @@ def snapshots_of_what_is_deleted(target: Target) -> None:
             drop(client, "O")
 
 
+def histories(target: Target) -> None:
+    """2,000 keys with 64 revisions each at most, watched by 20 consumers from the beginning."""
+    with target.client() as client:
+        create(
+            client, "KV_h", ["$KV.h.>"], max_msgs_per_subject=64, allow_direct=True,
+            discard="new", allow_rollup_hdrs=True,
+        )  # fmt: skip
+        count = target.times(20_000)
+        for _ in range(10):
+            client.send(b"".join(b"PUB $KV.h.%d 1\r\nx\r\n" % (n % 2_000) for n in range(count)))
+        client.settle()
+        for number in range(20):
+            config = {
+                "deliver_subject": f"watch.{number}", "ack_policy": "none",
+                "deliver_policy": "last_per_subject", "filter_subject": "$KV.h.*",
+            }  # fmt: skip
+            client.send(b"SUB watch.%d %d\r\n" % (number, number))
+            client.request(b"CONSUMER.CREATE.KV_h", {"stream_name": "KV_h", "config": config})
+        client.send(publish(b"$KV.h.1", b"Nats-Rollup: sub\r\n") * target.times(2_000))
+        client.send(publish(b"$KV.h.1", b"Nats-Rollup: all\r\n") * 2)
+        client.settle()
+        drop(client, "KV_h")
+
+
 def clean(target: Target, *names: str) -> None:
     """Remove streams, by another client: the server may have closed the hostile one."""
     with target.client() as client:
@@ -312,5 +336,5 @@ def wait(client: Wire, seconds: float) -> None:
 REQUESTS: Final[tuple[Callable[[Target], None], ...]] = (
     many_subscriptions, counted_subscriptions, wildcard_replies, answers_for_many, users, headers,
     republishes, metadata, subject_changes, purges, deletes, schedules, lifetimes, ages, pauses,
-    groups, redeliveries, batches, snapshots_of_what_is_deleted,
+    groups, redeliveries, batches, snapshots_of_what_is_deleted, histories,
 )  # fmt: skip

@@ -221,6 +221,29 @@ def test_rollups_without_end_leave_the_others_their_turns(probe: TurnProbe) -> N
         assert (state["messages"], state["last_seq"]) == (1, 1_000)
 
 
+def test_rollups_of_a_subject_with_history_leave_the_others_their_turns(probe: TurnProbe) -> None:
+    """Each asks which messages of the subject are left, staged and durable."""
+    block = b"NATS/1.0\r\nNats-Rollup: sub\r\n\r\n"
+    rollup = b"HPUB s.1 %d %d\r\n%b\r\n" % (len(block), len(block), block)
+    everything = rollup.replace(b"sub\r\n", b"all\r\n")
+    with probe.client() as client:
+        config = {"name": "S", "subjects": ["s.>"], "storage": "memory", "allow_rollup_hdrs": True}
+        client.request(b"STREAM.CREATE.S", json.dumps(config).encode())
+        client.send(b"".join(b"PUB s.%d 1\r\nx\r\n" % (n % 100) for n in range(6_400)))
+        client.settle()
+        probe.longest_ms()
+        client.send(rollup * 1_000)
+        client.settle()
+        probe.check()
+        state = json.loads(client.request(b"STREAM.INFO.S", b""))["state"]
+        assert (state["messages"], state["num_subjects"]) == (6_337, 100)
+        client.send(everything * 500)
+        client.settle()
+        probe.check()
+        state = json.loads(client.request(b"STREAM.INFO.S", b""))["state"]
+        assert (state["messages"], state["last_seq"]) == (1, 7_900)
+
+
 def test_a_restore_in_small_pieces_copies_nothing_again_and_again(probe: TurnProbe) -> None:
     with probe.client() as client:
         body = json.dumps({"config": {"name": "R", "subjects": ["r"]}, "state": {}}).encode()
@@ -468,6 +491,47 @@ def test_very_many_consumers_are_asked_whether_they_want_a_message_in_steps(
         client.settle()
         probe.check()
         assert json.loads(client.request(b"STREAM.INFO.S", b""))["state"]["messages"] == 1_000
+
+
+def test_purges_and_deletes_reach_very_many_consumers_in_steps_and_those_used_at_once(
+    probe: TurnProbe,
+) -> None:
+    consumers = 3_000
+    with probe.client() as client:
+        config = {"name": "S", "subjects": ["s.>"], "storage": "memory"}
+        client.request(b"STREAM.CREATE.S", json.dumps(config).encode())
+        client.send(b"SUB made 1\r\n")
+        for n in range(consumers):
+            body = b'{"stream_name":"S","config":{"durable_name":"C%d",' % n
+            body += b'"ack_policy":"explicit"}}'
+            client.send(
+                b"PUB $JS.API.CONSUMER.CREATE.S.C%d made %d\r\n%b\r\n" % (n, len(body), body)
+            )
+        for _ in range(consumers):
+            client.until(b"MSG made 1 ")
+        for _ in range(3):
+            client.send(b"".join(b"PUB s.%d 0\r\n\r\n" % n for n in range(100)))
+            client.settle()
+            probe.longest_ms()
+            client.request(b"STREAM.PURGE.S", b"")
+            last = json.loads(client.request(b"CONSUMER.INFO.S.C%d" % (consumers - 1), b""))
+            assert last["num_pending"] == 0
+            assert last["ack_floor"]["stream_seq"] == last["delivered"]["stream_seq"]
+            assert last["ack_floor"]["stream_seq"] % 100 == 0
+            assert last["ack_floor"]["stream_seq"] > 0
+            probe.check()
+        for n in range(0, consumers, 100):
+            info = json.loads(client.request(b"CONSUMER.INFO.S.C%d" % n, b""))
+            assert info["ack_floor"]["stream_seq"] == 300
+        probe.check()
+        client.send(b"".join(b"PUB s.%d 0\r\n\r\n" % n for n in range(1_000)))
+        client.settle()
+        probe.longest_ms()
+        for seq in range(301, 1_301):
+            body = b'{"seq":%d,"no_erase":true}' % seq
+            client.send(b"PUB $JS.API.STREAM.MSG.DELETE.S x %d\r\n%b\r\n" % (len(body), body))
+        client.settle()
+        probe.check(40)
 
 
 def test_one_acknowledgement_of_very_many_messages_releases_them_in_steps(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
@@ -12,6 +12,10 @@ from jetspark.store.log.index import StreamIndex
 if TYPE_CHECKING:
     from jetspark.engine.consumer.delivery import Delivery
     from jetspark.engine.consumer.state import ConsumerState
+
+
+# Consumers are notified of each removed message if that is at most so many visits at once.
+VISITED_AT_ONCE: Final[i64] = 65_536
 
 
 class AttachedConsumers:
@@ -113,6 +117,15 @@ class AttachedConsumers:
         if idle:
             self.receiving = [delivery for delivery in self.receiving if delivery.receiving]
 
+    def count_again(self) -> list[ConsumerState]:
+        """Let all count again what is left for them; return those that are not consumers."""
+        copies: list[ConsumerState] = []
+        for state in self.all:
+            state.cursor.recount_later()
+            if state.is_copy:
+                copies.append(state)
+        return copies
+
     def note_removals(self, index: StreamIndex) -> list[tuple[ConsumerState, int]]:
         """Notify all of removed messages; return which of them had which message pending."""
         pending: list[tuple[ConsumerState, int]] = []
@@ -120,12 +133,15 @@ class AttachedConsumers:
         subject_ids = index.removed_subjects
         count: i64 = len(seqs)
         highest: i64 = 0
+        lowest: i64 = index.last_seq
         i: i64 = 0
         while i < count:
             highest = max(highest, seqs[i])
+            lowest = min(lowest, seqs[i])
             i += 1
+        many = count * i64(len(self.all)) > VISITED_AT_ONCE
         for state in self.all:
-            if state.floor_seq >= highest and len(state.spent) == 0:
+            if state.removed_together(lowest, highest, count, many):
                 continue
             i = 0
             while i < count:

@@ -177,6 +177,11 @@ class Consumer:
         until = self.config.pause_until
         return until is not None and until > self.services.wall.at(now)
 
+    def catch_up(self, now: int) -> None:
+        """Adjust it to purges that have not reached it yet: it is used."""
+        if self.services.adjustments.by_stream:
+            self.services.adjustments.reach(self, now)
+
     def recount(self, now: int) -> None:
         """Recount everything: many messages were removed at once."""
         if self.state.recount():
@@ -285,6 +290,7 @@ class Consumer:
 
     def pull(self, body: bytes, reply: bytes, now: int, outbox: Outbox) -> None:
         """Handle a pull request."""
+        self.catch_up(now)
         self.requests.pull(body, reply, now, outbox)
 
     def pace(self, size: int, time: int, now: int) -> bool:
@@ -310,6 +316,7 @@ class Consumer:
     def info(self, now: int) -> ConsumerInfo:
         """Return its info, without the fields that the server adds."""
         delivery = self.delivery
+        self.catch_up(now)
         self.open_or_close(now)
         self.read_errors.check_readable()
         if not self.config.deliver_subject:

@@ -16,7 +16,6 @@ from jetspark.engine.consumer.acks import Acks
 from jetspark.engine.consumer.consumer import Consumer
 from jetspark.engine.consumer.delivery import Delivery
 from jetspark.engine.consumer.interest import Interest
-from jetspark.engine.consumer.purging import PurgeStarts, on_purge
 from jetspark.engine.consumer.services import ConsumerServices
 from jetspark.engine.consumer.start import NO_FINDINGS, Findings
 from jetspark.engine.deadlines import Deadlines
@@ -53,6 +52,8 @@ def name_in(document: bytes) -> str:
         return ""
 
 
+# This many consumers write their state in one group.
+SAVED_PER_GROUP: Final = 256
 # Each may have hundreds of requests to end.
 CLOSED_AT_ONCE: Final = 32
 
@@ -333,16 +334,12 @@ class Consumers:
         if not index.tracking:
             return
         attached = stream.attached
-        if purges:
-            starts = PurgeStarts(index)
-            for consumer in stream.consumers.values():
-                for pattern in purges:
-                    on_purge(consumer, pattern, starts, now)
-            index.want_recount()
-        if index.recount:
+        if purges or index.recount:
             index.forget_removed()
-            for state in attached.all:
+            for state in attached.count_again():
                 state.owner.recount(now)
+            self._services.adjustments.add(stream, purges, now)
+            self._services.run_queue.wake()
         elif len(index.removed_seqs):
             for state, seq in attached.note_removals(index):
                 state.owner.on_deleted(seq, now)
@@ -390,10 +387,12 @@ class Consumers:
         run_queue = self._services.run_queue
         if stream not in run_queue.unsaved or stream.log.access.read_only:
             return
-        for state in run_queue.take_unsaved(stream):
+        for state in run_queue.take_unsaved(stream, SAVED_PER_GROUP):
             consumer: Consumer = state.owner
             if not consumer.delivery.dropped and not consumer.in_memory:
                 self._save(consumer)
+        if stream in run_queue.unsaved:
+            self._services.mark_dirty(stream)  # the others are in later groups
 
     def _save(self, consumer: Consumer) -> None:
         whole, body = consumer.journal.next_record(consumer.requests.last_ns)

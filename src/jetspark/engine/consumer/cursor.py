@@ -463,6 +463,18 @@ class Cursor:
         if 0 <= place < self.listed_to:
             self.left -= 1
 
+    def removed_together(self, lowest: i64, highest: i64, count: i64, many: bool) -> bool:
+        """Note that so many messages of a range were removed; False: each must be noted."""
+        if self.subject_count is None and len(self.listed) == 0:
+            if highest < self.next or lowest > self.counted_to:
+                return True
+            if not self.filters and self.next <= lowest and highest <= self.counted_to:
+                self.left -= count
+                return True
+        if many:
+            self.recount_later()
+        return many
+
     def is_listed(self, seq: i64) -> bool:
         """Return whether a message is in the list and was not delivered yet."""
         return self.listed_place(seq) >= 0

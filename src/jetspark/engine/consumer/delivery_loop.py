@@ -114,6 +114,7 @@ class DeliveryLoop:
                 self._failures.note(f"a request of consumer {consumer.label()}", error)
                 failure_answer(reply, None, error, outbox)
         self._look_some(now)
+        self._services.adjustments.step(now)
         self._deliver(budget, now)
         self._consumers.send_events(now, outbox)
         self._consumers.release_removed()
@@ -123,11 +124,14 @@ class DeliveryLoop:
         run_queue, services = self._services.run_queue, self._services
         if run_queue.ready or run_queue.noted or services.pulled:
             return True
+        if services.adjustments.by_stream:
+            return True
         return bool(services.events or self._looks or self._consumers.removed)
 
     def can_deliver(self) -> bool:
         """Return whether consumers can send more now."""
-        return bool(self._services.run_queue.ready or self._looks)
+        services = self._services
+        return bool(services.run_queue.ready or self._looks or services.adjustments.by_stream)
 
     def _deliver(self, budget: Budget, now: int) -> None:
         run_queue = self._services.run_queue
@@ -156,6 +160,7 @@ class DeliveryLoop:
 
     def _step(self, state: ConsumerState, consumer: Consumer, budget: Budget, now: int) -> None:
         delivery = consumer.delivery
+        consumer.catch_up(now)
         if delivery.read_error and now < delivery.resume_at:
             consumer.requests.end_unread()
             return

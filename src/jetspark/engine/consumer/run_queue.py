@@ -60,10 +60,13 @@ class RunQueue:
                 self.save_at = now + JOURNAL_NS
                 self.wake()
 
-    def take_unsaved(self, stream: object) -> list[ConsumerState]:
-        """Return the consumers of a stream with unsaved state."""
+    def take_unsaved(self, stream: object, most: int) -> list[ConsumerState]:
+        """Return some of the consumers of a stream with unsaved state."""
         taken: list[ConsumerState] = []
-        for state in self.unsaved.pop(stream, []):
+        unsaved = self.unsaved.pop(stream, [])
+        if len(unsaved) > most:
+            self.unsaved[stream] = unsaved[most:]
+        for state in unsaved[:most]:
             # Else it was saved already, for an answer.
             if state.unsaved:
                 state.mark_unsaved(False)

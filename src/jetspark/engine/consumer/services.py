@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from jetspark.engine.consumer.purging import Adjustments
 from jetspark.engine.consumer.run_queue import RunQueue
 from jetspark.engine.wall import Wall
 
@@ -32,6 +33,8 @@ class ConsumerServices:
         self.now: int = 0  # as of the last turn or deadline
         self.wall: Wall = Wall()
         self.run_queue: RunQueue = RunQueue(ports.wake)
+        # The consumers that purges have not reached yet.
+        self.adjustments: Adjustments = Adjustments()
         self.next_id = next_id
         self._random = seed & 0xFFFFFFFF
         # Advisories that are sent in the next turn.

@@ -30,7 +30,13 @@ class ConsumerState:
     """
 
     def __init__(
-        self, stream: Stream, run_queue: RunQueue, owner: Any, cursor: Cursor, journalled: bool
+        self,
+        stream: Stream,
+        run_queue: RunQueue,
+        owner: Any,
+        cursor: Cursor,
+        journalled: bool,
+        is_copy: bool = False,
     ) -> None:
         self.stream: Stream = stream
         self.run_queue: RunQueue = run_queue
@@ -61,6 +67,7 @@ class ConsumerState:
         self.listed: bool = False
         self.unsaved: bool = False
         self.journalled: bool = journalled
+        self.is_copy: bool = is_copy
 
     def mark_listed(self, listed: bool) -> None:
         """Set whether the run queue has it in its list of consumers to deliver."""
@@ -285,6 +292,19 @@ class ConsumerState:
         if self.spent:
             self.spent.pop(int(seq), None)
         return self.pending.find(seq) >= 0
+
+    def removed_together(self, lowest: i64, highest: i64, count: i64, many: bool) -> bool:
+        """Note that so many messages of a range were removed; False: each must be noted.
+
+        ``many``: to count again, when that is needed, is better than to visit each.
+        """
+        if len(self.spent) > 0:
+            return False
+        if self.floor_seq >= highest:
+            return True
+        if self.pending.count > 0 and lowest <= self.seq:
+            return False
+        return self.cursor.removed_together(lowest, highest, count, many)
 
     def needs(self, seq: i64, subject_id: i64) -> bool:
         """Return whether this consumer still has to acknowledge a message."""

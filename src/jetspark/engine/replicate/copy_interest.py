@@ -19,7 +19,9 @@ class CopyInterest:
     def __init__(self, stream: Stream, filters: list[bytes], run_queue: RunQueue) -> None:
         self._stream = stream
         self._cursor = Cursor(stream.log.index, filters)
-        self._state = ConsumerState(stream, run_queue, self, self._cursor, journalled=False)
+        self._state = ConsumerState(
+            stream, run_queue, self, self._cursor, journalled=False, is_copy=True
+        )
         self._state.configure(ACK_ALL, keeps_interest=False)
         stream.attached.add(self._state)
         stream.log.index.track(True)

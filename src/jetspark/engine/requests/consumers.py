@@ -120,6 +120,7 @@ def _make(
                 stream, name, config, request.now, request.outbox, findings
             )
         elif config != consumer.config:
+            consumer.catch_up(request.now)
             engine.consumers.update(
                 stream, consumer, config, request.now, request.outbox, findings
             )
@@ -143,6 +144,8 @@ def _when_counted(
     answer: Callable[[], None],
 ) -> None:
     """Answer when the pending messages of these consumers are counted, now if that is fast."""
+    for consumer in consumers:
+        consumer.catch_up(request.now)
     waiting = [consumer.state.cursor for consumer in consumers]
 
     def step() -> bool:
@@ -279,6 +282,7 @@ def reset(engine: Engine, request: Request) -> bytes | None:
     consumer = None if stream is None else stream.consumers.get(request.consumer)
     if stream is None or consumer is None:
         return None
+    consumer.catch_up(request.now)
     seq = 0
     if request.body:
         try:
@@ -351,6 +355,7 @@ def _named(engine: Engine, request: Request) -> tuple[Stream, Consumer]:
     consumer = stream.consumers.get(request.consumer)
     if consumer is None:
         raise Refusal(ErrCode.CONSUMER_NOT_FOUND)
+    consumer.catch_up(request.now)
     return stream, consumer
 
 

@@ -17,7 +17,6 @@ from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import StoreReadOnly
 from jetspark.store.log.deletion import ROWS_PER_STEP, KeepSearch, is_everything
 from jetspark.store.log.subject_purge import rare_entries
-from jetspark.subjects.match import matches
 
 
 def get(engine: Engine, request: Request) -> bytes | None:
@@ -124,13 +123,7 @@ def _purge_but_newest(
     """Purge all except the newest messages of a pattern, as of the request."""
     log = stream.log
     last = request.last_seq(stream)
-    staged = [
-        seq
-        for seq, _, entry in log.staged.rows()
-        if seq <= last
-        and not (pattern and not matches(entry.subject, pattern))
-        and not log.staged.deletions.has(seq, entry.subject)
-    ]
+    staged = [seq for seq, _, _ in log.staged.left_rows_of(pattern) if seq <= last]
     if len(staged) >= keep:
         _purge_long(engine, request, stream, staged[-keep], pattern)
         return

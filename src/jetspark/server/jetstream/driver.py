@@ -23,6 +23,7 @@ from jetspark.engine.ports import EnginePorts
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, TRANSFER, Target
+from jetspark.server.jetstream.account_turns import AccountTurns
 from jetspark.server.net.freed_memory import FREED_MIN, FreedMemory
 from jetspark.server.routing.outlets import push_outlet, reply_outlet
 from jetspark.server.routing.router import Router
@@ -55,6 +56,7 @@ class EngineDriver:
         make_engine: Callable[[EnginePorts], Engine],
         router: Router,
         clock: Clock,
+        turns: AccountTurns,
         committer: Committer,
         flush: Callable[[Router], object],
         housekeeper: Housekeeper,
@@ -74,6 +76,7 @@ class EngineDriver:
         self._committer = committer
         self._flush = flush
         self._loop = asyncio.get_running_loop()
+        self._turns = turns
         self._turn_due = False
         self._committing = False
         # How long a group may wait for more before it goes to the disk (decisions.md).
@@ -193,7 +196,7 @@ class EngineDriver:
         """Schedule a turn."""
         if not self._turn_due:
             self._turn_due = True
-            self._loop.call_soon(self._turn)
+            self._turns.add(self._turn)
 
     def run(self, work: Callable[[], None], finish: Finish, _now: int, _outbox: Outbox, /) -> None:
         """Run disk work in the background; ``finish`` follows on the loop."""

@@ -28,6 +28,7 @@ from jetspark.errors.storage import ReadFailed, StorageFault, UnknownRecordKind,
 from jetspark.server.accounts import Account
 from jetspark.server.config.blocks.accounts import AccountJetStream
 from jetspark.server.config.settings import Settings
+from jetspark.server.jetstream.account_turns import AccountTurns
 from jetspark.server.jetstream.budgets import BudgetLog, DiskBudget, budget, memory_budget
 from jetspark.server.jetstream.driver import EngineDriver
 from jetspark.server.jetstream.remotes import Remotes
@@ -102,6 +103,7 @@ class JetStreamRuntime:
             self._threads_end = started.pop_all()
         self._commit_delay = settings.jetspark.commit_delay
         self._drivers: dict[str, EngineDriver] = {}
+        self._turns = AccountTurns(clock, asyncio.get_running_loop().call_soon)
         self._disk_budget: DiskBudget | None = None
         self.unopened: UnopenedStreams = UnopenedStreams(
             self._store, self._threads, self._take_over, self._keep_name
@@ -329,6 +331,7 @@ class JetStreamRuntime:
             partial(self._make_engine, account, granted),
             account.router,
             self._clock,
+            self._turns,
             self._committer,
             flush,
             self._housekeeper,

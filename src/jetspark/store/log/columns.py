@@ -112,3 +112,20 @@ class Columns:
         self.offsets = vec[i64]()
         self.subjects = vec[i32]()
         self.nexts = vec[i64]()
+
+    def forget_before(self, base: i64) -> None:
+        """Drop the rows before a sequence."""
+        i: i64 = min(base - self.base, i64(len(self.offsets)))
+        self.base = base
+        self.forgotten = True
+        self.offsets = self.offsets[i:]
+        self.subjects = self.subjects[i:]
+        self.nexts = self.nexts[i:]
+        self.live = 0
+        self.weight = 0
+        i = 0
+        while i < i64(len(self.offsets)):
+            if self.offsets[i] != NOWHERE:
+                self.live += 1
+                self.weight += self.size_at(i)
+            i += 1

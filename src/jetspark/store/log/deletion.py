@@ -80,6 +80,9 @@ def purge(index: StreamIndex, before: i64, keep: i64, pattern: bytes) -> None:
         index.clear()
         index.skip_to(end - 1)
         return
+    elif concerns_all(index, pattern) and index.clear_below(end):
+        index.note_purge(pattern, end)
+        return
     rows = MatchingRows(index, index.purged_below(pattern), end, pattern)
     before_it = index.messages
     seq = rows.next()
@@ -89,6 +92,14 @@ def purge(index: StreamIndex, before: i64, keep: i64, pattern: bytes) -> None:
     if index.tracking and before_it - index.messages > MANY:
         index.want_recount()
     index.note_purge(pattern, end)
+
+
+def concerns_all(index: StreamIndex, pattern: bytes) -> bool:
+    """Return whether all messages match: without a filter, or with one subject, the filter."""
+    if is_everything(pattern):
+        return True
+    entry = index.subjects.get(pattern)
+    return entry is not None and i64(entry.count) == index.messages and is_literal(pattern)
 
 
 class MatchingRows:
@@ -141,56 +152,114 @@ class MatchingRows:
 
 
 class PendingDeletions:
-    """The messages that staged deletes and purges remove; few at a time, until their commit."""
+    """The messages that staged deletes and purges remove, until their commit.
+
+    A group may have thousands of them: asking about one message takes no longer for that, unless
+    the purges have very many patterns with wildcards.
+    """
 
     def __init__(self) -> None:
         self.any: bool = False
         self.deletes: dict[int, int] = {}  # sequence -> position of the record
-        self.ranges: list[tuple[int, int, int]] = []  # position, first and last sequence
-        self.purges: list[tuple[int, int, bytes]] = []  # position, everything below, pattern
-
-    def copy(self) -> "PendingDeletions":
-        """Return an independent copy."""
-        other = PendingDeletions()
-        other.any = self.any
-        other.deletes = dict(self.deletes)
-        other.ranges = list(self.ranges)
-        other.purges = list(self.purges)
-        return other
+        # Pattern (empty: everything) -> position of the last purge, everything below. Of several
+        # purges of a pattern the farthest counts: what is below it was staged before it.
+        self.purges: dict[bytes, tuple[int, int]] = {}
+        # Those patterns that are not literal.
+        self.wild: list[bytes] = []
+        # What the open batch changed: sequences, and purges as they were before.
+        self.undo: Undo | None = None
 
     def delete(self, position: i64, seq: i64) -> None:
         """Add a message that the record at a position deletes."""
         self.any = True
         self.deletes[int(seq)] = int(position)
-
-    def delete_range(self, position: i64, first: i64, last: i64) -> None:
-        """Add messages that the record at a position deletes."""
-        self.any = True
-        self.ranges.append((int(position), int(first), int(last)))
+        if self.undo is not None:
+            self.undo.deletes.append(int(seq))
 
     def purge(self, position: i64, end: i64, pattern: bytes) -> None:
         """Add matching messages below ``end`` that the record at a position purges."""
         self.any = True
-        self.purges.append((int(position), int(end), pattern))
+        if is_everything(pattern):
+            pattern = b""
+        before = self.purges.get(pattern)
+        if self.undo is not None:
+            self.undo.purges.append((pattern, before))
+        if before is None:
+            self.purges[pattern] = (int(position), int(end))
+            if len(pattern) > 0 and not is_literal(pattern):
+                self.wild.append(pattern)
+        else:
+            self.purges[pattern] = (int(position), max(int(end), before[1]))
 
     def has(self, seq: i64, subject: bytes) -> bool:
         """Return whether a message is about to be removed."""
-        if int(seq) in self.deletes:
+        if len(self.deletes) > 0 and int(seq) in self.deletes:
             return True
-        for _, first, last in self.ranges:
-            if first <= seq <= last:
-                return True
-        for _, end, pattern in self.purges:
-            if seq < end and (is_everything(pattern) or matches(subject, pattern)):
+        if len(self.purges) == 0:
+            return False
+        if seq < self.below(b"") or seq < self.below(subject):
+            return True
+        for pattern in self.wild:
+            if seq < self.below(pattern) and matches(subject, pattern):
                 return True
         return False
+
+    def below(self, pattern: bytes) -> i64:
+        """Return below which sequence this very pattern is about to be purged; 0: it is not."""
+        found = self.purges.get(pattern)
+        return 0 if found is None else i64(found[1])
+
+    def purged_below(self, pattern: bytes) -> i64:
+        """Return a sequence below which all messages of a pattern are about to be removed."""
+        end = self.below(b"")
+        if not is_everything(pattern):
+            end = max(end, self.below(pattern))
+        return end
 
     def settle(self, position: i64) -> None:
         """Forget records up to a position: they were applied."""
         self.deletes = {seq: at for seq, at in self.deletes.items() if at > position}
-        self.ranges = [deletion for deletion in self.ranges if deletion[0] > position]
-        self.purges = [deletion for deletion in self.purges if deletion[0] > position]
-        self.any = len(self.deletes) > 0 or len(self.ranges) > 0 or len(self.purges) > 0
+        self.keep_purges({key: purge for key, purge in self.purges.items() if purge[0] > position})
+
+    def keep_purges(self, purges: dict[bytes, tuple[int, int]]) -> None:
+        """Forget all other purges."""
+        if len(purges) < len(self.purges):
+            self.wild = [pattern for pattern in self.wild if pattern in purges]
+        self.purges = purges
+        self.any = len(self.deletes) > 0 or len(purges) > 0
+
+    # An atomic batch may be undone.
+
+    def begin_batch(self) -> None:
+        """Note what changes from now on."""
+        self.undo = Undo()
+
+    def end_batch(self) -> None:
+        """Keep what changed since ``begin_batch``."""
+        self.undo = None
+
+    def abort_batch(self) -> None:
+        """Undo what changed since ``begin_batch``."""
+        undo = self.undo
+        assert undo is not None, "a batch is open"
+        self.undo = None
+        for seq in undo.deletes:
+            self.deletes.pop(seq, None)
+        purges = dict(self.purges) if undo.purges else self.purges
+        for pattern, before in reversed(undo.purges):
+            if before is None:
+                purges.pop(pattern, None)
+            else:
+                purges[pattern] = before
+        self.keep_purges(purges)
+
+
+class Undo:
+    """What an open batch changed of the pending deletions."""
+
+    def __init__(self) -> None:
+        self.deletes: list[int] = []
+        self.purges: list[tuple[bytes, tuple[int, int] | None]] = []
 
 
 def keep_from(index: StreamIndex, pattern: bytes, keep: i64, pending: PendingDeletions) -> i64:

@@ -48,6 +48,10 @@ KEPT_PATTERNS: Final = 4
 KEPT_ENTRIES: Final = 2048
 # A search for the newest message of a pattern tries this many messages first.
 TRIED: Final[i64] = 1024
+# At most this many messages are left by a removal of all others at once.
+CLEARED_BUT: Final[i64] = 1024
+# It takes as long for this many subjects as one by one for a message.
+CLEARED_SUBJECTS: Final[i64] = 16
 _UNKNOWN: Final[u8] = 0
 _NO: Final[u8] = 1
 _YES: Final[u8] = 2
@@ -643,6 +647,13 @@ class StreamIndex:
             self.removals_inside += 1
         return True
 
+    def rows(self) -> i64:
+        """Return how many rows a scan of all messages visits."""
+        count: i64 = 0
+        for columns in self.segments:
+            count += i64(len(columns.offsets))
+        return count
+
     def note_purge(self, pattern: bytes, end: i64) -> None:
         """Note that a pattern has no messages below a sequence."""
         self.purged_pattern = pattern
@@ -690,6 +701,46 @@ class StreamIndex:
         self.bytes = 0
         self.subject_count = 0
         self.first_seq = self.last_seq + 1
+
+    def clear_below(self, end: i64) -> bool:
+        """Remove every message below a sequence; False, and nothing is done: too many are not.
+
+        At once, as a rollup of everything does: it keeps the newest message.
+        """
+        end = min(end, self.last_seq + 1)
+        if not self.segments or self.last_seq - end > CLEARED_BUT:
+            return False
+        if self.messages * CLEARED_SUBJECTS < i64(len(self.entries)):
+            return False  # it visits all subjects
+        columns = self.segments[-1]
+        if end <= columns.base:
+            return False
+        kept: list[tuple[i64, SubjectEntry, i64]] = []
+        seq = self.next_seq(end, b"")
+        while seq > 0:
+            entry = self.entries[i64(columns.subjects[seq - columns.base])]
+            kept.append((seq, entry, entry.staged_last))
+            seq = self.next_seq(seq + 1, b"")
+        size = self.bytes
+        for each in self.entries:
+            if each.count > 0:
+                each.clear()
+        for others in self.segments[:-1]:
+            others.forget(end)
+        columns.forget_before(end)
+        self.subject_count = 0
+        for seq, entry, staged_last in kept:
+            if entry.count == 0:
+                self.subject_count += 1
+            entry.add(seq)
+            entry.stage(staged_last)
+        self.recount = self.tracking
+        self.removals_inside += 1
+        self.messages = len(kept)
+        self.bytes = columns.weight
+        self.removed_bytes += size - self.bytes
+        self.first_seq = kept[0][0] if kept else self.last_seq + 1
+        return True
 
     def live_from(self, seq: i64, entry: SubjectEntry) -> i64:
         """Follow the chain of a subject from ``seq`` to the first message that exists; 0: none.

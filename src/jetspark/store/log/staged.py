@@ -42,6 +42,7 @@ from jetspark.store.log.columns import NOWHERE
 from jetspark.store.log.deletion import (
     MatchingRows,
     PendingDeletions,
+    concerns_all,
     delete_body,
     is_everything,
     keep_from,
@@ -59,18 +60,21 @@ from jetspark.store.log.group import Group, Parts
 from jetspark.store.log.index import StreamIndex
 from jetspark.store.log.limits import Limits
 from jetspark.store.log.preparation import Preparation
+from jetspark.store.log.staged_rows import Row, StagedRows
 from jetspark.store.log.subject_purge import purged_of, rare_entries, subject_chains
 from jetspark.store.log.subject_table import SubjectEntry
 from jetspark.store.log.timeline import Timeline
 from jetspark.subjects.match import matches
+from jetspark.subjects.tokens import is_literal
 
 FLAGS_AT: Final = 27  # the offset of the flags in a record
 # At most this many staged bytes are searched for the newest message of a pattern.
 LOOKED_THROUGH: Final[i64] = 16_384
-# What a purge costs for each staged record, and for each that it compares with staged purges
-# (turn.py): it reads all of them, and a client may send thousands of rollups at once.
-SCANNED_UNITS: Final[i64] = 2
-COMPARED_PER_UNIT: Final[i64] = 50
+# What removals cost (turn.py), as a client may send thousands of rollups at once: reading a staged
+# record, removing a message, and visiting a row or subject, or comparing it with a staged purge.
+READ_UNITS: Final[i64] = 2
+REMOVED_UNITS: Final[i64] = 1
+VISITED_PER_UNIT: Final[i64] = 32
 
 
 class Staged:
@@ -110,6 +114,8 @@ class Staged:
         self.in_flight_messages: i64 = 0
         self.in_flight_bytes: i64 = 0
         self.deletions: PendingDeletions = PendingDeletions()
+        # The messages in them that decisions see, once a removal asked; None: not known.
+        self.seen: StagedRows | None = None
         # Consumers and fast batches: durable, and decided.
         self.durable_engine_state: EngineState = engine_state
         self.engine_state: EngineState = engine_state.copy()
@@ -242,6 +248,7 @@ class Staged:
         self.in_flight_bytes = 0
         if self.deletions.any:
             self.deletions.settle(group.last_position)
+        self.seen = None
         return group
 
     def hold(self, offset: i64) -> None:
@@ -288,8 +295,11 @@ class Staged:
         self.time = time
         self.seq = seq
         self.position += 1
+        size = self.codec.size_of(total, headers_length)
         self.open_messages += 1
-        self.open_bytes += self.codec.size_of(total, headers_length)
+        self.open_bytes += size
+        if self.seen is not None:
+            self.seen.add(seq, size, entry)
         return seq
 
     def add_large(
@@ -411,15 +421,15 @@ class Staged:
             entry = self.index.entries[i64(columns.subjects[seq - columns.base])]
             size = columns.size_at(seq - columns.base)
         elif self.index.last_seq < seq <= self.seq:
-            for staged, size_there, owner in self.rows():
-                if staged == seq:
-                    entry = owner
-                    size = size_there
+            row = self.left_rows().by_seq.get(int(seq))
+            if row is not None:
+                entry = row[2]
+                size = row[1]
         if entry is None or (self.deletions.any and self.deletions.has(seq, entry.subject)):
             return False
         self.add_prelude()
         self.add_record(DELETE_RANGE, delete_body(self.seq, seq, seq))
-        self.deletions.delete(self.position, seq)
+        self.note_deleted(seq)
         self.open_messages -= 1
         self.open_bytes -= size
         if entry.staged_last == seq:
@@ -432,7 +442,9 @@ class Staged:
         If none, nothing is staged. Raises StoreReadOnly after a failed write.
         """
         last = min(last, self.seq)  # later sequences are not affected
-        rows = [row for row in self.rows() if first <= row[0] <= last]
+        rows: list[Row] = []
+        if last > self.index.last_seq:
+            rows = [row for row in self.left_rows().all() if first <= row[0] <= last]
         seq = self.index.next_seq(first, b"")
         while 0 < seq <= last:
             columns = self.index.segment_of(seq)
@@ -446,13 +458,20 @@ class Staged:
             return 0
         self.add_prelude()
         self.add_record(DELETE_RANGE, delete_body(self.seq, first, last))
-        self.deletions.delete_range(self.position, first, last)
-        for _, size, entry in rows:
+        for removed, size, _ in rows:
+            self.note_deleted(removed)
             self.open_messages -= 1
             self.open_bytes -= size
+        for _, _, entry in rows:
             if first <= entry.staged_last <= last:
                 self.restage(entry, self.last_left(entry))
         return len(rows)
+
+    def note_deleted(self, seq: i64) -> None:
+        """Note that the record staged last deletes a message."""
+        self.deletions.delete(self.position, seq)
+        if self.seen is not None:
+            self.seen.remove(int(seq))
 
     def purge(self, before_seq: i64, pattern: bytes, keep: i64) -> i64:
         """Stage a purge: messages below ``before_seq``, all except the newest ``keep``.
@@ -466,17 +485,8 @@ class Staged:
         if rare is not None:
             return self.purge_rare(rare, pattern, int(before_seq), int(keep))
         self.add_prelude()
-        rows = self.rows()
-        scanned: i64 = len(rows)
-        compared = scanned * i64(len(self.deletions.purges))
-        self.index.turn.spend(scanned * SCANNED_UNITS + compared // COMPARED_PER_UNIT)
-        staged = [
-            row
-            for row in rows
-            if (everything or matches(row[2].subject, pattern))
-            and not self.deletions.has(row[0], row[2].subject)
-        ]
-        end: i64 = before_seq if before_seq > 0 else self.seq + 1
+        staged = self.left_rows_of(pattern)
+        end = self.purge_end(before_seq)
         if 0 < keep <= len(staged):
             end = min(end, staged[-int(keep)][0])
         elif keep > 0:
@@ -495,26 +505,24 @@ class Staged:
         """Stage a purge of a few subjects among many, along the chains of their messages."""
         self.add_prelude()
         index, deletions = self.index, self.deletions
-        sizes: dict[int, int] = {}
-        subjects: dict[int, bytes] = {}
-        for seq in subject_chains(index, entries):
+        left: list[Row] = []
+        for seq in subject_chains(index, entries, int(deletions.purged_below(pattern))):
             columns = index.segment_of(seq)
             assert columns is not None, "the row was found there"
-            sizes[seq] = int(columns.size_at(seq - columns.base))
-            subjects[seq] = index.entries[i64(columns.subjects[seq - columns.base])].subject
-        ids = {int(entry.id) for entry in entries}
-        for seq, size, owner in self.rows():
-            if int(owner.id) in ids:
-                sizes[seq] = size
-                subjects[seq] = owner.subject
-        left = [seq for seq in sizes if not (deletions.any and deletions.has(seq, subjects[seq]))]
-        gone = purged_of(left, before, keep)
-        self.open_messages -= len(gone)
-        for seq in gone:
-            self.open_bytes -= sizes[seq]
-        end = before or int(self.seq) + 1
+            entry = index.entries[i64(columns.subjects[seq - columns.base])]
+            if not (deletions.any and deletions.has(seq, entry.subject)):
+                left.append((seq, int(columns.size_at(seq - columns.base)), entry))
+        self.count_compared(len(left))
+        seen = self.left_rows()
+        if len(entries) == 1:
+            left += seen.of(entries[0])
+        else:
+            left += self.left_rows_of(pattern)
+        gone = purged_of([row[0] for row in left], before, keep)
+        self.take_out(left[: len(gone)])
+        end = self.purge_end(before)
         if keep > 0:
-            end = min(end, left[-keep] if len(left) >= keep else 0)
+            end = min(end, left[-keep][0] if len(left) >= keep else 0)
         self.add_record(PURGE, purge_body(self.seq, before, keep, pattern))
         for entry in entries:
             if 0 < entry.staged_last < end:
@@ -522,41 +530,105 @@ class Staged:
         deletions.purge(self.position, end, pattern)
         return len(gone)
 
-    def count_out(
-        self, end: i64, pattern: bytes, staged: list[tuple[int, int, SubjectEntry]]
-    ) -> None:
+    def purge_end(self, before_seq: i64) -> i64:
+        """Return the end of a purge: messages that are staged after it stay, whatever it names."""
+        return min(before_seq, self.seq + 1) if before_seq > 0 else self.seq + 1
+
+    def take_out(self, rows: list[Row]) -> None:
+        """Subtract these messages from the counts: a purge removes them."""
+        seen = self.seen
+        for seq, size, _ in rows:
+            self.open_messages -= 1
+            self.open_bytes -= size
+            if seen is not None and seq > self.index.last_seq:
+                seen.remove(seq)
+        self.index.turn.spend(i64(len(rows)) * REMOVED_UNITS)
+
+    def count_compared(self, rows: i64) -> None:
+        """Count rows that were visited, and compared with the staged purges with wildcards."""
+        compared = rows * (1 + i64(len(self.deletions.wild)))
+        self.index.turn.spend(compared // VISITED_PER_UNIT)
+
+    def count_out(self, end: i64, pattern: bytes, staged: list[Row]) -> None:
         """Subtract what a purge removes from the counts and from the last messages of subjects."""
-        for staged_seq, staged_size, owner in staged:
-            if staged_seq < end:
-                self.open_messages -= 1
-                self.open_bytes -= staged_size
-                if 0 < owner.staged_last < end:
-                    self.restage(owner, 0)
         index = self.index
-        if end > index.last_seq and is_everything(pattern) and not self.deletions.any:
-            self.open_messages -= index.messages
-            self.open_bytes -= index.bytes
+        deletions = self.deletions
+        gone = [row for row in staged if row[0] < end]
+        self.take_out(gone)
+        for row in gone:
+            if 0 < row[2].staged_last < end:
+                self.restage(row[2], 0)
+        # What an earlier purge removes is not visited again.
+        first = max(index.purged_below(pattern), deletions.purged_below(pattern))
+        if first > index.last_seq:
+            return
+        if end > index.last_seq and is_everything(pattern):
+            # Decisions see nothing but the staged messages that are left.
+            messages: i64 = len(staged) - len(gone)
+            size: i64 = 0
+            for row in staged[len(gone) :]:
+                size += row[1]
+            self.open_messages -= self.messages - messages
+            self.open_bytes -= self.size - size
             for entry in index.entries:
                 if 0 < entry.staged_last < end:
                     self.restage(entry, 0)
+            self.count_compared(len(index.entries))
             return
-        rows = MatchingRows(index, index.purged_below(pattern), end, pattern)
+        if end > index.last_seq and not deletions.any and concerns_all(index, pattern):
+            self.open_messages -= index.messages
+            self.open_bytes -= index.bytes
+            entry = index.entry(pattern)
+            if 0 < entry.staged_last < end:
+                self.restage(entry, 0)
+            return
+        rows = MatchingRows(index, first, end, pattern)
+        self.count_compared(index.rows())
+        removed: i64 = 0
         seq = rows.next()
         while seq > 0:
             columns = index.segment_of(seq)
             assert columns is not None, "the row was found there"
             i: i64 = seq - columns.base
             entry = index.entries[i64(columns.subjects[i])]
-            if not (self.deletions.any and self.deletions.has(seq, entry.subject)):
+            if not (deletions.any and deletions.has(seq, entry.subject)):
                 self.open_messages -= 1
                 self.open_bytes -= columns.size_at(i)
+                removed += 1
             if 0 < entry.staged_last < end:
                 self.restage(entry, 0)
             seq = rows.next()
+        index.turn.spend(removed * REMOVED_UNITS)
 
-    def rows(self) -> list[tuple[int, int, SubjectEntry]]:
+    def left_rows(self) -> StagedRows:
+        """Return the staged messages that decisions see."""
+        seen = self.seen
+        if seen is None:
+            seen = StagedRows()
+            deletions = self.deletions
+            rows = self.rows()
+            for seq, size, entry in rows:
+                if not (deletions.any and deletions.has(seq, entry.subject)):
+                    seen.add(seq, size, entry)
+            self.index.turn.spend(i64(len(rows)) * READ_UNITS)
+            self.count_compared(len(rows))
+            self.seen = seen
+        return seen
+
+    def left_rows_of(self, pattern: bytes) -> list[Row]:
+        """Return those whose subjects match a pattern, oldest first."""
+        seen = self.left_rows()
+        if is_everything(pattern):
+            return seen.all()
+        if is_literal(pattern):
+            entry = self.index.known(pattern)
+            return [] if entry is None else seen.of(entry)
+        self.count_compared(len(seen.by_subject))
+        return seen.matching(pattern)
+
+    def rows(self) -> list[Row]:
         """Return sequence, size and subject of every staged message, from its record."""
-        rows: list[tuple[int, int, SubjectEntry]] = []
+        rows: list[Row] = []
         for blob in self.records():
             at: i64 = 0
             while at < len(blob):
@@ -583,10 +655,12 @@ class Staged:
     def last_left(self, entry: SubjectEntry) -> i64:
         """Return the newest message of a subject that decisions see; 0 if none."""
         if entry.staged_last > self.index.last_seq:
-            for seq, _, owner in reversed(self.rows()):
-                if owner is entry and not self.deletions.has(seq, entry.subject):
-                    return seq
+            newest = self.left_rows().last_of(entry)
+            if newest > 0:
+                return newest
         last = entry.last
+        if last < self.deletions.purged_below(entry.subject):
+            return 0
         while last > 0 and self.deletions.has(last, entry.subject):
             last = self.index.previous_in_subject(entry, last)
         return last
@@ -607,6 +681,7 @@ class Staged:
             raise ValueError("a batch is being staged already; end or abort it first")
         self.add_prelude()
         self.batch = Batch(self)
+        self.deletions.begin_batch()
         self.batch_flags = BATCH_MEMBER | BATCH_FIRST
 
     def next_is_last(self) -> None:
@@ -625,6 +700,7 @@ class Staged:
             self.writer.write(
                 bytes(record[:8]) + checked + xxh3_64_digest(checked, self.codec.seed)
             )
+        self.deletions.end_batch()
         self.batch = None
         self.batch_flags = 0
 
@@ -640,7 +716,8 @@ class Staged:
         self.position = batch.position
         self.open_messages = batch.messages
         self.open_bytes = batch.bytes
-        self.deletions = batch.deletions
+        self.deletions.abort_batch()
+        self.seen = None
         self.batch = None
         self.batch_flags = 0
 
@@ -766,7 +843,6 @@ class Batch:
         self.position: i64 = staged.position
         self.messages: i64 = staged.open_messages
         self.bytes: i64 = staged.open_bytes
-        self.deletions: PendingDeletions = staged.deletions.copy()
         # Where the last record of the batch starts so far.
         self.last_at: i64 = -1
         # Subjects and their newest staged messages before the change, in order of the changes.

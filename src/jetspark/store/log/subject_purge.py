@@ -14,13 +14,15 @@ RARE: Final = 50
 
 
 def rare_entries(index: StreamIndex, pattern: bytes) -> list[SubjectEntry] | None:
-    """Return the subjects that match a pattern, if they have few of the messages; else None."""
+    """Return the subjects that match a pattern if their chains are short; else None."""
     if not pattern:
         return None
-    entries = index.few_entries([pattern], index.messages // RARE)
+    # A scan visits the rows of removed messages as well.
+    rows = index.rows()
+    entries = index.few_entries([pattern], rows // RARE)
     if entries is None or not entries:
         return None
-    if sum(int(entry.count) for entry in entries) * RARE > index.messages:
+    if sum(int(entry.count) for entry in entries) * RARE > rows:
         return None
     return entries
 
@@ -33,11 +35,16 @@ def purge_subjects(
         index.remove(seq)
 
 
-def subject_chains(index: StreamIndex, entries: list[SubjectEntry]) -> list[int]:
-    """Return the messages of subjects, oldest first."""
+def subject_chains(
+    index: StreamIndex, entries: list[SubjectEntry], without_below: int = 0
+) -> list[int]:
+    """Return the messages of subjects, oldest first.
+
+    Those below a sequence are not needed: a subject without any other is not visited.
+    """
     found: list[int] = []
     for entry in entries:
-        seq = entry.first if entry.count > 0 else 0
+        seq = entry.first if entry.count > 0 and entry.last >= without_below else 0
         while seq > 0:
             found.append(int(seq))
             seq = index.next_in_subject(seq)

@@ -9,8 +9,10 @@ import pytest
 from tests.unit.engine.consumer.conftest import World, sequences
 
 from jetspark.api.base import encode
+from jetspark.engine.consumer import purging
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.settings import EngineSettings
+from jetspark.store.committer import write
 
 SUBJECTS = (b"s.a.1", b"s.a.2", b"s.b.1", b"s.b.2", b"s.c")
 FILTERS = ((), ("s.a.*",), ("s.a.1",), ("s.>",), ("s.b.1", "s.c"), ("s.none",))
@@ -75,3 +77,45 @@ def test_consumers_are_where_a_purge_in_one_turn_leaves_them(seed: int) -> None:
     assert in_steps.states() == at_once.states()
     at_once.world.close()
     in_steps.world.close()
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_consumers_that_a_purge_reaches_late_are_where_it_leaves_the_others(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = Play(seed, 10_000)
+    monkeypatch.setattr(purging, "ADJUSTED_PER_TURN", 1)
+    late = Play(seed, 10_000)
+
+    assert late.purged == at_once.purged
+    assert late.states() == at_once.states()
+    at_once.world.close()
+    late.world.close()
+
+
+def test_a_purge_reaches_some_consumers_per_turn_and_in_the_end_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(purging, "ADJUSTED_PER_TURN", 2)
+    world = World()
+    stream = world.stream()
+    consumers = [world.consumer(stream, f"c{n}") for n in range(20)]
+    world.publish(stream, b"s.a", b"s.b")
+    world.turn()
+
+    stream.log.staged.purge(0, b"", 0)
+    stream.replies.hold_purge(b"")
+    world.engine.mark_dirty(stream)
+    for _, group in world.engine.take_groups(world.now):
+        assert not isinstance(group, OSError)
+        write(stream.log.segments.files, group)
+    world.engine.committed(stream, world.outbox, world.now)
+    reached = [consumer.state.floor_seq == 2 for consumer in consumers]
+    assert sum(reached) == 2
+    assert world.info(consumers[-1]).ack_floor.stream_seq == 2, "it is used"
+    while world.engine.advance(world.now, world.outbox):
+        now_reached = [consumer.state.floor_seq == 2 for consumer in consumers]
+        assert sum(now_reached) <= sum(reached) + 3
+        reached = now_reached
+    assert all(consumer.state.floor_seq == 2 for consumer in consumers)
+    world.close()

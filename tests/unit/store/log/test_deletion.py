@@ -539,3 +539,78 @@ def test_subjects_that_get_other_numbers_ask_for_a_new_count(bench: "Bench") -> 
     index.recycle([])
 
     assert index.recount
+
+
+# Staged together --------------------------------------------------------------------------------
+
+PATTERNS = [b"", b">", b"x.0", b"x.1", b"x.*", b"y.*", b"nothing"]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_decisions_agree_with_a_model_whatever_is_staged(bench: "Bench", seed: int) -> None:
+    """Messages, deletes, ranges and purges, some of them in batches that are undone."""
+    rng = random.Random(seed)
+    subjects = [b"x.0", b"x.1", b"x.2", b"y.0"][: rng.choice([1, 2, 4])]
+    model: dict[int, bytes] = {}
+
+    def change() -> None:
+        staged = bench.log.staged
+        kind = rng.choice(["add", "add", "add", "delete", "range", "purge", "purge"])
+        if kind == "add":
+            subject = rng.choice(subjects)
+            for seq in bench.stage(*[b"x"] * rng.randint(1, 4), subject=subject):
+                model[seq] = subject
+        elif kind == "delete":
+            seq = rng.randint(1, int(staged.seq) + 1)
+            assert staged.delete(seq) == (model.pop(seq, None) is not None)
+        elif kind == "range":
+            first = rng.randint(1, int(staged.seq) + 1)
+            last = first + rng.randint(0, 5)
+            gone = [seq for seq in model if first <= seq <= last]
+            assert staged.delete_range(first, last) == len(gone)
+            for seq in gone:
+                del model[seq]
+        else:
+            pattern = rng.choice(PATTERNS)
+            everything = pattern in {b"", b">"}
+            before, keep = rng.choice(
+                [(0, 0), (rng.randint(1, int(staged.seq) + 1), 0), (0, rng.randint(1, 4))]
+            )
+            if not everything and rng.random() < 0.2:
+                before = int(staged.seq) + 100
+            matching = [seq for seq in model if everything or matches(model[seq], pattern)]
+            kept = matching[max(len(matching) - keep, 0) :] if keep else []
+            gone = [s for s in matching if s not in kept and (not before or s < before)]
+            assert staged.purge(before, pattern, keep) == len(gone)
+            for seq in gone:
+                del model[seq]
+
+    for _ in range(60):
+        before = dict(model)
+        if rng.random() < 0.2:
+            bench.log.staged.begin_batch()
+            for _ in range(rng.randint(0, 4)):
+                change()
+            if rng.random() < 0.5:
+                bench.log.staged.abort_batch()
+                model = before
+            else:
+                bench.log.staged.end_batch()
+        else:
+            change()
+        assert bench.log.staged.messages == len(model)
+        for subject in subjects:
+            entry = bench.log.index.known(subject)
+            last = 0 if entry is None else entry.staged_last
+            assert last == max((s for s in model if model[s] == subject), default=0)
+        if rng.random() < 0.2:
+            group = bench.log.take_group()
+            if group is not None:
+                if rng.random() < 0.5:
+                    change()  # while it is in flight
+                bench.disk.write_synced(int(group.handle), [group.blob], int(group.offset))
+                bench.log.commit()
+    if bench.log.staged.open_size() > 0:
+        commit(bench)
+    assert settled(bench) == sorted(model)
+    assert bench.log.staged.size == bench.log.index.bytes

@@ -57,6 +57,7 @@ HOT = [
     "store/log/timeline.py",
     "store/commit_counts.py",
     "store/sharing.py",
+    "store/recovery/later.py",
     "store/recovery/replay.py",
     "store/recovery/replay_index.py",
     "store/upkeep/index_writer.py",

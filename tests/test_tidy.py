@@ -19,6 +19,10 @@ PYTHON = sorted(
     for path in (ROOT / folder).rglob("*.py")
     if "node_modules" not in path.parts
 )
+FOLDERS = {
+    *(".ci", "bench", "demo", "deploy", "docs", "examples", "fuzz"),
+    *("requirements", "src", "tests", "tools"),
+}
 NAMELESS = {"utils.py", "helpers.py", "common.py", "misc.py"}
 # A page by its name, and after a comma the heading: `wire.md, Consumers`.
 CITATION = re.compile(r"(?<![\w/.-])([a-z][a-z0-9-]*\.md)(?:, ([A-Z][A-Za-z -]+))?")
@@ -70,20 +74,29 @@ def test_no_machine_registry_or_home_folder_is_named() -> None:
     places = re.compile(
         r"/(?:home|root|work)/|pypi\.org|files\.pythonhosted|registry\.npmjs|deb\.debian\.org"
     )
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.split("\n")  # fmt: skip
     found = [
         name
-        for name in listed
-        if name
-        and name != "tests/test_tidy.py"
+        for name in listed("--cached", "--others", "--exclude-standard")
+        if name != "tests/test_tidy.py"
         and (ROOT / name).is_file()
         and places.search((ROOT / name).read_text(errors="replace"))
     ]
 
     assert found == []
+
+
+def test_no_folder_that_a_run_has_left_is_in_the_repository() -> None:
+    """`git add` of everything takes along what an interrupted run leaves at the top."""
+    folders = {name.split("/")[0] for name in listed("--cached") if "/" in name}
+
+    assert folders - FOLDERS == set()
+
+
+def listed(*which: str) -> list[str]:
+    """Return the files that git has, which may be unknown to it, or missing."""
+    command = ["git", "ls-files", *which]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return shown.stdout.splitlines()
 
 
 def test_no_module_imports_from_a_test() -> None:

@@ -89,6 +89,15 @@ def kills(deadline: float, seed: int) -> str:
     return f"{campaign.lives} kills, {len(campaign.acked)} acknowledged, 0 lost, 0 duplicated"
 
 
+def level_kills(deadline: float, seed: int) -> str:
+    """SIGKILL under load, with other durability settings in each life."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        campaign = Kills(Path(folder, "store"), seed, streams=5, changes_levels=True)
+        while time.monotonic() < deadline or campaign.lives == 0:
+            asyncio.run(campaign.live())
+    return f"{campaign.lives} kills, {len(campaign.acked)} acknowledged, 0 lost, 0 duplicated"
+
+
 def consumer_kills(deadline: float, seed: int) -> str:
     """SIGKILL while messages are consumed: at least once, no ack floor ahead of the truth."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
@@ -511,6 +520,7 @@ def spark_standalone(_deadline: float, _seed: int) -> str:
 
 CAMPAIGNS: tuple[Campaign, ...] = (
     kills,
+    level_kills,
     kv_histories,
     consumer_kills,
     remote_copies,

@@ -23,13 +23,24 @@ from jetspark.store.format.segment import segment_name
 from jetspark.store.journal.journal import Journal
 
 CREATE = b'{"name":"%b","subjects":["%b.>"],"allow_direct":true}'
+CREATE_ASYNC = CREATE[:-1] + b',"persist_mode":"async"}'
+# The durability of a server, as users set it.
+LEVELS = (
+    "",
+    "jetspark { durability: async }",
+    'jetstream { sync_interval: "100ms" }',
+    "jetstream { sync_interval: always }",
+)
 IN_FLIGHT = 100
 
 
 class Kills:
     """One store, any number of lives."""
 
-    def __init__(self, store: Path, seed: int, *, streams: int = 1) -> None:
+    def __init__(
+        self, store: Path, seed: int, *, streams: int = 1, changes_levels: bool = False
+    ) -> None:
+        """``changes_levels``: each life has another durability, some streams their own."""
         self.acked: dict[tuple[bytes, int], bytes] = {}
         self.lives = 0
         # Groups that were taken out of segments.
@@ -37,14 +48,16 @@ class Kills:
         self._names = [b"S%d" % number for number in range(streams)]
         self._store = store
         self._random = random.Random(seed)
+        self._changes_levels = changes_levels
 
     async def live(self) -> None:
         """Start, check everything acknowledged before, publish, kill in the middle."""
-        served = Served(self._store)
+        served = Served(self._store, *self._arguments())
         try:
             client = await nats.connect(served.url, allow_reconnect=False)
-            for name in self._names:
-                create = CREATE % (name, name)
+            for number, name in enumerate(self._names):
+                own = self._changes_levels and number % 3 == 1
+                create = (CREATE_ASYNC if own else CREATE) % (name, name)
                 await client.request(f"$JS.API.STREAM.CREATE.{name.decode()}", create, timeout=10)
             await self._check(client)
             await self._publish_and_kill(client, served)
@@ -53,6 +66,13 @@ class Kills:
         self.lives += 1
         if len(self._names) > 1:
             self.wiped += wipe_journaled(self._store)
+
+    def _arguments(self) -> list[str]:
+        if not self._changes_levels:
+            return []
+        config = self._store.with_suffix(".conf")
+        config.write_text(self._random.choice(LEVELS))
+        return ["-p", "-1", "-c", str(config)]
 
     async def _check(self, client: Client) -> None:
         for (name, seq), payload in self.acked.items():

@@ -19,7 +19,23 @@ if TYPE_CHECKING:
     from jetspark.client.connect_arguments import ConnectArguments
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-_FILE: Final = click.Path(exists=True, dir_okay=False)
+
+
+class _NamedFile(click.Path):
+    """A file that exists; what looks like the contents of one is not repeated in the error."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except (click.BadParameter, ValueError):
+            from jetspark.client.connection.shown import looks_secret
+
+            if looks_secret(os.fspath(value)):
+                self.fail("expected the path of a file; this (not shown) is no path", param, ctx)
+            raise
+
+
+_FILE: Final = _NamedFile(exists=True, dir_okay=False)
 
 
 # The client's DEFAULT_URL, repeated so that help texts do not load the client.

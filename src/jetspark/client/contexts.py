@@ -17,6 +17,7 @@ import msgspec
 from jetspark.client.arguments import closest
 from jetspark.client.connect_arguments import ConnectArguments
 from jetspark.client.connection.server_pool import DEFAULT_URL, parse_servers
+from jetspark.client.connection.shown import shown_path
 from jetspark.client.connection.tls import TlsFiles
 from jetspark.client.options import ClientOptions
 from jetspark.client.unreadable import UNREADABLE
@@ -210,8 +211,11 @@ def _path(text: str) -> str:
 def _read_seed(path: str) -> str:
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadCredentials(f"the nkey seed file cannot be read: {error}") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise BadCredentials(
+            f"the nkey seed file {shown_path(path)} cannot be read: {reason}"
+        ) from None
     seeds = [line.strip() for line in lines if line.strip().startswith("S")]
     if not seeds:
         raise BadCredentials(f"the file {path} contains no nkey seed (S...)")

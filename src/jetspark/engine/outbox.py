@@ -9,11 +9,15 @@ from mypy_extensions import i64, mypyc_attr
 Entry = tuple[bytes, bytes, bytes, bytes, bytes]
 
 
-class AckWriter(Protocol):
-    """Writes runs of acknowledgements directly to their receivers."""
+class DirectWriter(Protocol):
+    """Writes runs of acknowledgements, and large replies, directly to their receivers."""
 
     def write_acks(self, head: bytes, replies: list[bytes], sequences: list[int], /) -> None:
         """Send the content of the outbox, then ``head``, the sequence and a brace to each."""
+        ...
+
+    def write_part(self, to: bytes, headers: bytes, data: bytes, start: i64, stop: i64, /) -> None:
+        """Send the content of the outbox, then a reply with a part of ``data`` as its body."""
         ...
 
 
@@ -23,9 +27,9 @@ class Outbox:
     Acknowledgements are the most frequent ones: a server has a writer for them.
     """
 
-    def __init__(self, writer: AckWriter | None = None) -> None:
+    def __init__(self, writer: DirectWriter | None = None) -> None:
         self.now: list[Entry] = []
-        self._writer: AckWriter | None = writer
+        self._writer: DirectWriter | None = writer
 
     def acknowledge(self, head: bytes, replies: list[bytes], sequences: list[int]) -> None:
         """Answer publishers: ``head``, the sequence and a brace, after everything queued here."""
@@ -43,6 +47,13 @@ class Outbox:
         if to:
             self.now.append((to, to, b"", b"", payload))
 
+    def reply_part(self, to: bytes, headers: bytes, data: bytes, start: i64, stop: i64) -> None:
+        """Answer with a part of ``data`` that is too large to be copied."""
+        if self._writer is not None:
+            self._writer.write_part(to, headers, data, start, stop)
+        else:
+            self.now.append((to, to, b"", headers, data[start:stop]))
+
     def reply_status(self, to: bytes, block: bytes) -> None:
         """Answer a request with a status line instead of a body."""
         if to:
@@ -56,6 +67,12 @@ class Outlet:
     def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         """Send one message to the receiver."""
         raise NotImplementedError
+
+    def write_part(
+        self, subject: bytes, reply: bytes, headers: bytes, data: bytes, start: i64, stop: i64
+    ) -> None:
+        """Send one message whose payload is a part of ``data``, copied only if necessary."""
+        self.write(subject, reply, headers, data[start:stop])
 
     def full(self) -> bool:
         """Return whether the receiver's buffer is full enough; the run continues later."""

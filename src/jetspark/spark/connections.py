@@ -8,12 +8,14 @@ PING detects that too.
 
 import contextlib
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 from jetspark import sync
+from jetspark.client.connection.shown import looks_secret
 from jetspark.errors import ConnectFailed, Error
 from jetspark.spark.connection_advice import ConnectionRefused, advice_for
 from jetspark.spark.connection_settings import Connection
@@ -28,6 +30,10 @@ OUTAGE_S: Final = 60.0
 
 # A cached connection whose server does not answer a PING within this time is replaced.
 PING_TIMEOUT_S: Final = 2.0
+
+
+# A name that a shell accepts; anything else may be the credentials themselves.
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class CredentialsMissing(Error):
@@ -111,6 +117,11 @@ def _credentials(settings: Connection) -> Iterator[str]:
     """Lend the path of the credentials file; empty if there is none."""
     if settings.credentials_env:
         held = os.environ.get(settings.credentials_env, "")
+        if not held and not _is_variable(settings.credentials_env):
+            raise CredentialsMissing(
+                "credentialsEnv (not shown) is no name of a variable: expected the name of the "
+                "environment variable that holds the credentials, or their path"
+            )
         if not held:
             raise CredentialsMissing(
                 f"credentialsEnv: the variable {settings.credentials_env!r} is not set in process "
@@ -127,9 +138,21 @@ def _credentials(settings: Connection) -> Iterator[str]:
             yield file.name
         return
     path = settings.credentials_file
-    if path and not Path(path).exists():
+    if path and not _exists(path):
         path = _distributed(path)
     yield path
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):
+        # The error repeats the path: credentials are longer than the name of a file can be.
+        return False
+
+
+def _is_variable(name: str) -> bool:
+    return bool(_VARIABLE.fullmatch(name)) and not looks_secret(name)
 
 
 def _distributed(name: str) -> str:
@@ -140,7 +163,7 @@ def _distributed(name: str) -> str:
         found = Path(SparkFiles.get(Path(name).name))
         if found.exists():
             return str(found)
-    if "\n" in name or "-----" in name:
+    if looks_secret(name):
         # Not shown: errors are in logs and in Spark's UI.
         raise CredentialsMissing(
             "credentialsFile has the credentials themselves: expected the path of their file; "

@@ -45,6 +45,13 @@ SPARK_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 
+# Spark replaces what this matches in plans. A view's plan has the options of its read, so the
+# credentials in the URL of a server would be in Spark's UI and event log.
+REDACTION: Final = "spark.sql.redaction.string.regex"
+URL_CREDENTIALS: Final = (
+    r"(?:(?<=nats://)|(?<=tls://)|(?<=wss://)|(?<=ws://)|(?<=servers=)|(?<=servers -> ))\S*(?=@)"
+)
+
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 LOG_LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
@@ -101,6 +108,7 @@ def configure(builder: "SparkSession.Builder") -> "SparkSession.Builder":
             builder = _with_java_options(builder, " ".join(options))
     for key, value in SPARK_SETTINGS.items():
         builder = builder.config(key, value)
+    builder = builder.config(REDACTION, redaction_with(_as_text(chosen.get(REDACTION)) or ""))
     if find_spec("pandas") is None:
         # Otherwise Spark would do the same for each function, with a warning every time.
         builder = builder.config("spark.sql.execution.pythonUDF.arrow.enabled", "false")
@@ -161,7 +169,8 @@ def register(spark: "SparkSession") -> None:
     determines the default of ``minPartitions``, and the session's time zone: call it again after
     changing that. The first call for a session on a cluster waits up to 15 seconds for its
     executors, until no more register, and logs a warning if none does; later calls count those
-    that have registered, as do all with dynamic allocation.
+    that have registered, as do all with dynamic allocation. In the plans that the session shows,
+    credentials in URLs are hidden.
     """
     with needs_spark():
         from jetspark.spark.kv.source import KvDataSource
@@ -177,8 +186,17 @@ def register(spark: "SparkSession") -> None:
         )
         context.environment[ZONE_VARIABLE] = zone.text()
         context.environment[MIN_PARTITIONS_VARIABLE] = str(PARTITIONS_PER_SLOT * slots_of(context))
+    given = spark.conf.get(REDACTION, "") or ""
+    spark.conf.set(REDACTION, redaction_with(given))
     for format_class in (JetStreamDataSource, KvDataSource, ObjectDataSource):
         spark.dataSource.register(format_class)
+
+
+def redaction_with(given: str) -> str:
+    """Add the credentials in URLs to what the setting ``REDACTION`` already hides."""
+    if URL_CREDENTIALS in given:
+        return given
+    return f"(?:{given})|{URL_CREDENTIALS}" if given else URL_CREDENTIALS
 
 
 def slots_of(context: "SparkContext") -> int:

@@ -8,8 +8,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from jetspark.subjects.match import token_end, wildcard_at
-from jetspark.subjects.tokens import GREATER, STAR
+from jetspark.subjects.match import token_end
 from jetspark.subjects.wide_dict import PART_SIZE, WideDict
 
 # Shared by all results without subscribers: most subjects of streams have none.
@@ -213,8 +212,20 @@ class Leaf:
 SEVERAL: Final = Leaf()
 """Returned by ``only_leaf`` if more than one pattern matches."""
 
-# Walks through fewer nodes than this are not counted: they cost less than a message.
+# Walks through fewer nodes than this are not counted: they cost less than a message. Longer ones
+# skip the nodes that cannot lead to a match.
 _SHORT_WALK: Final[i64] = 64
+
+# Sets of tokens and of lengths are numbers with a bit per member; the bit of a token is given by
+# its hash, which differs between processes: clients cannot choose tokens that share one.
+_BITS: Final[i64] = 61
+_LENGTH_MAX: Final[i64] = _BITS - 1
+_ALL: Final[i64] = (1 << 61) - 1
+_HASH_MASK: Final[i64] = 0x3FFFFFFFFFFFFFF
+_SECOND_HASH: Final[i64] = 20
+_THIRD_HASH: Final[i64] = 40
+# A token has another bit at each place in a subject.
+_PLACE_FACTOR: Final[i64] = 11
 
 
 class Walks:
@@ -239,8 +250,64 @@ class Walks:
             self.nodes += visited
 
 
+class Traits:
+    """The length and the tokens of a subject, or of the subjects that a pattern matches."""
+
+    def __init__(self) -> None:
+        self.lengths: i64 = 0
+        self.last: i64 = _ALL
+        self.literals: i64 = 0
+        # The same with other bits: few tokens that differ agree in both.
+        self.other_literals: i64 = 0
+
+    def add(self, token: bytes, place: i64, *, is_last: bool) -> None:
+        """Add a literal token."""
+        one: i64 = 1
+        value: i64 = hash(token) & _HASH_MASK
+        moved = place * _PLACE_FACTOR
+        self.literals |= one << ((value + moved) % _BITS)
+        self.other_literals |= one << (((value >> _SECOND_HASH) + moved) % _BITS)
+        if is_last:
+            self.last = one << ((value >> _THIRD_HASH) % _BITS)
+
+
+def pattern_traits(tokens: list[bytes]) -> Traits:
+    """Return what a subject must have for a pattern to match it."""
+    traits = Traits()
+    one: i64 = 1
+    count: i64 = len(tokens)
+    traits.lengths = one << min(count, _LENGTH_MAX)
+    for place, token in enumerate(tokens, 1):
+        if token == b">" and place == count:
+            # As many tokens, or more.
+            traits.lengths = _ALL & ~(traits.lengths - 1)
+        elif token != b"*":
+            traits.add(token, place, is_last=place == count)
+    return traits
+
+
+def subject_traits(subject: bytes, cut: i64) -> Traits:
+    """Return what a subject has; its last token stands for any token if it starts at ``cut``."""
+    tokens = subject.split(b".")
+    traits = Traits()
+    one: i64 = 1
+    count: i64 = len(tokens)
+    traits.lengths = one << min(count, _LENGTH_MAX)
+    if cut < len(subject):
+        traits.literals = traits.other_literals = _ALL
+        return traits
+    for place, token in enumerate(tokens, 1):
+        traits.add(token, place, is_last=place == count)
+    return traits
+
+
 class Node:
-    """One node of the trie of wildcard patterns."""
+    """One node of the trie of wildcard patterns.
+
+    It knows what the patterns below it have in common, so that a search skips those that agree
+    with a subject in their first tokens and fail at a later one. What was removed still counts:
+    a search then skips less.
+    """
 
     def __init__(self) -> None:
         # Very many are in ``_wide``, which grows in small steps.
@@ -253,6 +320,28 @@ class Node:
         self.star: Node | None = None
         self.tail: Leaf | None = None
         self.leaf: Leaf | None = None
+        # What subjects have that match a pattern below: one of these lengths, one of these last
+        # tokens, all of these tokens.
+        self._lengths: i64 = 0
+        self._lasts: i64 = 0
+        self._literals: i64 = _ALL
+        self._other_literals: i64 = _ALL
+
+    def admit(self, pattern: Traits) -> None:
+        """Note what a new pattern below this node requires."""
+        self._lengths |= pattern.lengths
+        self._lasts |= pattern.last
+        self._literals &= pattern.literals
+        self._other_literals &= pattern.other_literals
+
+    def may_lead_to(self, subject: Traits) -> bool:
+        """Return False if no pattern below this node matches a subject; True proves nothing."""
+        return (
+            self._lengths & subject.lengths != 0
+            and self._lasts & subject.last != 0
+            and self._literals & subject.literals == self._literals
+            and self._other_literals & subject.other_literals == self._other_literals
+        )
 
     def child(self, token: bytes) -> "Node | None":
         """Return the child for a literal token."""
@@ -302,27 +391,27 @@ class Node:
 def leaf_of(root: Node, pattern: bytes) -> Leaf:
     """Return the subscribers of a pattern; its node is created if necessary."""
     node = root
-    end: i64 = len(pattern)
-    start: i64 = 0
-    while start < end:
-        stop = token_end(pattern, start, end)
-        wild = wildcard_at(pattern, start, stop)
-        if wild == GREATER:
+    tokens = pattern.split(b".")
+    traits = pattern_traits(tokens)
+    left: i64 = len(tokens)
+    for token in tokens:
+        left -= 1
+        if left == 0 and token == b">":
             tail = node.tail
             if tail is None:
                 tail = Leaf()
                 node.tail = tail
             return tail
-        token = pattern[start:stop]
-        child = node.star if wild == STAR else node.child(token)
+        is_star = token == b"*"
+        child = node.star if is_star else node.child(token)
         if child is None:
             child = Node()
-            if wild == STAR:
+            if is_star:
                 node.star = child
             else:
                 node.add_child(token, child)
+        child.admit(traits)
         node = child
-        start = stop + 1
     leaf = node.leaf
     if leaf is None:
         leaf = Leaf()
@@ -379,10 +468,18 @@ def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64, walks: Wal
     # longest pattern, which may have two thousand tokens.
     nodes: list[Node] | None = None
     starts: list[i64] | None = None
+    traits: Traits | None = None
+    is_skipped = False
     while True:
         visited += 1
         following: Node | None = None
-        if start > end:
+        if visited > _SHORT_WALK:
+            if traits is None:
+                traits = subject_traits(subject, cut)
+            is_skipped = not node.may_lead_to(traits)
+        if is_skipped:
+            pass
+        elif start > end:
             if node.leaf is not None:
                 leaves.append(node.leaf)
         else:
@@ -428,10 +525,18 @@ def only_leaf(root: Node, subject: bytes, known: Leaf | None, walks: Walks) -> L
     visited: i64 = 0
     nodes: list[Node] | None = None
     starts: list[i64] | None = None
+    traits: Traits | None = None
+    is_skipped = False
     while True:
         visited += 1
         following: Node | None = None
-        if start > end:
+        if visited > _SHORT_WALK:
+            if traits is None:
+                traits = subject_traits(subject, end)
+            is_skipped = not node.may_lead_to(traits)
+        if is_skipped:
+            pass
+        elif start > end:
             if node.leaf is not None:
                 if known is not None:
                     walks.count(visited)

@@ -165,16 +165,22 @@ class Load:
         known = self._current[name]
         last = max(known.acked, default=0)
         begin = time.monotonic_ns()
-        done = await self._ask(client, f"STREAM.PURGE.{name}", {"seq": last + 1})
-        known.purges.append((last, begin, time.monotonic_ns() if done else 0))
+        # Noted before: the server may end before it answers.
+        known.purges.append((last, begin, 0))
+        at = len(known.purges) - 1
+        if await self._ask(client, f"STREAM.PURGE.{name}", {"seq": last + 1}):
+            known.purges[at] = (last, begin, time.monotonic_ns())
 
     async def _delete(self, client: Client, name: str) -> None:
         known = self._current[name]
-        if known.acked:
-            seq = self._random.choice(list(known.acked))
+        # Each once: the second request would hide when the first one was.
+        left = [seq for seq in known.acked if seq not in known.deletes]
+        if left:
+            seq = self._random.choice(left)
             begin = time.monotonic_ns()
-            done = await self._ask(client, f"STREAM.MSG.DELETE.{name}", {"seq": seq})
-            known.deletes[seq] = (begin, time.monotonic_ns() if done else 0)
+            known.deletes[seq] = (begin, 0)
+            if await self._ask(client, f"STREAM.MSG.DELETE.{name}", {"seq": seq}):
+                known.deletes[seq] = (begin, time.monotonic_ns())
 
 
 @dataclass

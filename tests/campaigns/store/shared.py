@@ -376,8 +376,9 @@ def _damage(disk: SimulatedDisk, random: Random) -> int:
     """Damage a file; return how many frames may be missing without a trace.
 
     The end of the last frame cannot be distinguished from an interrupted write, nor can several
-    frames at the end if the heads of all of them are damaged. Without its oldest file the journal
-    looks like one whose oldest file was released.
+    frames at the end if the heads of all of them are damaged: then the frame before them is the
+    last one, and damage that reaches into its end looks like an interrupted write as well. Without
+    its oldest file the journal looks like one whose oldest file was released.
     """
     files = [path for path in disk.paths() if path.parent.name == "journal"]
     used = [path for path in files if disk.read_file(path).strip(b"\0")]
@@ -408,5 +409,9 @@ def _damage(disk: SimulatedDisk, random: Random) -> int:
     head = decode_head(data)
     assert head is not None, "it was valid before"
     whole = [frame.number for frame in frames_in(data, head)]
-    left = [frame.number for frame in frames_in(disk.read_file(path), head)]
+    left = [
+        frame.number
+        for frame in frames_in(disk.read_file(path), head)
+        if all(entry.data is not None for entry in frame.entries)
+    ]
     return max(1, whole[-1] - max(left, default=head.first - 1))

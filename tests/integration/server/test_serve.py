@@ -32,6 +32,15 @@ async def test_acknowledged_messages_survive_sigkill(tmp_path: Path) -> None:
     assert len(campaign.acked) >= 3
 
 
+async def test_a_kill_loses_nothing_whatever_the_durability_was(tmp_path: Path) -> None:
+    """Each life has another level, some streams have their own, and no sequence is reused."""
+    campaign = Kills(tmp_path / "store", seed=3, streams=3, changes_levels=True)
+    for _ in range(4):
+        await campaign.live()
+
+    assert len(campaign.acked) >= 4
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_cleanly(serve: Callable[..., Served], number: int) -> None:
     served = serve()

@@ -127,6 +127,52 @@ def test_for_literals_the_three_questions_are_one(subject: bytes, pattern: bytes
     assert matches(subject, pattern) is overlaps(subject, pattern) is is_subset(subject, pattern)
 
 
+deep_tokens = st.one_of(st.sampled_from([b"a", b"b", b"*"]), st.sampled_from([b"c", b"dd", b"*"]))
+
+
+@st.composite
+def deep_patterns(draw: st.DrawFn) -> bytes:
+    """Patterns of up to eight tokens, few enough of which are different that many branch."""
+    tokens = draw(st.lists(deep_tokens, min_size=3, max_size=8))
+    if draw(st.integers(0, 5)) == 0:
+        tokens[-1] = b">"
+    return b".".join(tokens)
+
+
+BRANCHES = [b".".join(tokens) for tokens in itertools.product([b"a", b"*"], repeat=6)]
+
+
+@settings(max_examples=300)
+@given(
+    st.sampled_from([b"", b".b", b".*", b".b.a", b".*.b"]),
+    st.lists(st.one_of(deep_patterns(), st.just(b"*.*.*.*.*.*.b")), max_size=40),
+    st.lists(st.integers(0, 103), max_size=30),
+    st.lists(st.lists(st.sampled_from(b"a b c dd *".split()), min_size=5, max_size=9), min_size=1),
+)
+def test_long_searches_find_what_matches_and_nothing_else(
+    ending: bytes, others: list[bytes], removed: list[int], asked: list[list[bytes]]
+) -> None:
+    """Such searches skip branches: 64 patterns that branch at each token make them long."""
+    sublist = Sublist(1000)
+    entries = [each + ending for each in BRANCHES] + others
+    for pattern in entries:
+        sublist.insert(pattern, b"", pattern)
+    for number in {each for each in removed if each < len(entries)}:
+        assert sublist.remove(entries[number], b"", entries[number])
+    left = [each for number, each in enumerate(entries) if number not in removed]
+
+    for tokens in [*asked, *([b"a"] * size for size in (6, 7, 8)), [b"a"] * 6 + [b"b"]]:
+        subject = b".".join(tokens)
+        expected = sorted(each for each in left if regex_matches(subject, each))
+        # Results for the prefix of a subject are kept from its second use on, for any last token.
+        for last in (b"x", b"x", b"y"):
+            sublist.match_once(b".".join([*tokens[:-1], last]))
+        found = (sublist.match(subject), sublist.find(subject), sublist.match_once(subject))
+        for match in found:
+            assert sorted(map(str, match.plain)) == sorted(map(str, expected))
+        assert sublist.has_interest(subject) is bool(expected)
+
+
 Entry = tuple[bytes, bytes, str]
 
 # Few enough that changes meet the subjects that are kept.

@@ -15,6 +15,8 @@ pytest.importorskip("pyspark")
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from jetspark.spark import register_tables
+
 if TYPE_CHECKING:
     from tests.spark.conftest import Streams
 
@@ -82,7 +84,18 @@ def test_credentials_show_in_no_plan_page_error_or_checkpoint(
         .start()
     )
     query.awaitTermination(120)
-    shown += [_of(query), _pages(spark)]
+    shown.append(_of(query))
+    if "servers" in identity:
+        register_tables(spark, servers=options["servers"], like=name)
+        shown.append(_plans(spark.table(name)))
+    read.createOrReplaceTempView(f"own_{name}")
+    told = ", ".join(f"'{one}' '{text}'" for one, text in options.items())
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW told_{name} USING jetstream OPTIONS ({told})")
+    for view in (f"own_{name}", f"told_{name}"):
+        spark.sql(f"CACHE TABLE {view}")
+        shown.append(_plans(spark.table(view)))
+        spark.sql(f"DROP VIEW {view}")
+    shown.append(_pages(spark))
     wrong = spark.read.format("jetstream").options(**options | {"stream": "NONE"}).load()
     with pytest.raises(Exception, match="NONE") as refused:
         wrong.count()

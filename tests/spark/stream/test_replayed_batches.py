@@ -426,6 +426,21 @@ def test_messages_that_no_filter_takes_give_no_micro_batch(streams: "Streams", n
     assert not query.plan()
 
 
+def test_the_end_of_a_stream_is_reported_with_its_first_message(
+    streams: "Streams", name: str, filled: sync.Stream
+) -> None:
+    """From it the lag is counted if the stream was created again since the last micro-batch."""
+    filled.purge(seq=96)
+    query = _query(streams, name, maxOffsetsPerTrigger="1")
+    query.step()
+    latest = query.reader.reportLatestOffset()
+    before = {"v": 2, "streams": {name: {"next": 5, "created": "earlier"}}}
+
+    (found,) = lag({"sources": [{"latestOffset": latest, "endOffset": before}]})
+
+    assert found.behind == 5
+
+
 @pytest.mark.usefixtures("filled")
 def test_messages_that_no_filter_takes_are_no_lag(streams: "Streams", name: str) -> None:
     query = _query(streams, name, subject=f"{name}.a", maxOffsetsPerTrigger="1")

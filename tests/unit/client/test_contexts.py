@@ -123,7 +123,7 @@ def test_a_context_says_who_one_is_unless_the_caller_does(
         ('{"socks_proxy": "127.0.0.1:1080"}', "socks_proxy is not supported"),
         ('{"nsc": "nsc://op/account/user"}', "nsc is not supported"),
         ('{"user_jwt": "ey.secret"}', "user_jwt without user_seed"),
-        ('{"nkey": "/nowhere/secret.seed"}', "the nkey seed file cannot be read"),
+        ('{"nkey": "/nowhere/secret.seed"}', "the nkey seed file '/nowhere/secret.seed' cannot"),
     ],
 )
 def test_a_context_that_cannot_be_used_says_what_is_wrong_and_shows_no_secret(

@@ -1,5 +1,6 @@
 """What is set up before Spark's JVM starts."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from jetspark.spark.session import (
     log_settings,
     prepare_environment,
+    redaction_with,
     session,
     slots_of,
     task_slots,
@@ -268,3 +270,25 @@ def test_a_wait_for_executors_that_do_not_come_is_short_and_explained(
 
     assert waited_s <= sum(slept) + 0.1 <= waited_s + 0.5
     assert [warning in line for line in caplog.messages] == [True] * bool(warning)
+
+
+@pytest.mark.parametrize(
+    ("plan", "shown"),
+    [
+        ("[servers=nats://ann:hidden@h:4222, stream=S]", "[servers=*@h:4222, stream=S]"),
+        ("Map(servers -> nats://hidden@h, stream -> S)", "Map(servers -> *@h, stream -> S)"),
+        ("[servers=nats://a:hidden@h,tls://b:hid@den@i, x=y@z]", "[servers=*@i, x=y@z]"),
+        ("[servers=ann:hid/den@h, stream=S]", "[servers=*@h, stream=S]"),
+        ("'wss://ann:hidden@h/path' and file:/a@b", "'wss://*@h/path' and file:/a@b"),
+        ("nats://h:4222, nats://i", "nats://h:4222, nats://i"),
+    ],
+)
+def test_credentials_in_the_urls_of_a_plan_are_hidden(plan: str, shown: str) -> None:
+    assert re.sub(redaction_with(""), "*", plan) == shown
+
+
+def test_what_the_user_hides_in_plans_stays_hidden() -> None:
+    both = redaction_with("4[0-9]+|five")
+
+    assert re.sub(both, "*", "five nats://ann:hidden@h:4222") == "* nats://*@h:*"
+    assert redaction_with(both) == both

@@ -78,6 +78,22 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: infer_schema("S", servers=URL, credentialsFile="-----BEGIN JWT-----\nsecret\n"),
         "credentialsFile has the credentials themselves: expected the path[^\n]*name$",
     ),
+    "credentials as long as real ones": (
+        lambda: infer_schema("S", servers=URL, credentialsFile=f"-----BEGIN\n{'ey' * 400}\n"),
+        "credentialsFile has the credentials themselves: expected the path[^\n]*name$",
+    ),
+    "a seed instead of its file": (
+        lambda: infer_schema("S", servers=URL, credentialsFile="SUAM" * 14),
+        "credentialsFile has the credentials themselves: expected the path[^\n]*name$",
+    ),
+    "credentials instead of their variable": (
+        lambda: infer_schema("S", servers=URL, credentialsEnv="-----BEGIN JWT-----\nsecret\n"),
+        r"credentialsEnv \(not shown\) is no name of a variable: expected the name[^\n]*path$",
+    ),
+    "a seed instead of its variable": (
+        lambda: infer_schema("S", servers=URL, credentialsEnv="SUAM" * 14),
+        r"credentialsEnv \(not shown\) is no name of a variable: expected the name[^\n]*path$",
+    ),
     "a domain with a blank": (
         lambda: infer_schema("S", servers=URL, domain="a b"),
         r"domain 'a b' is not a JetStream domain: .* \$JS.<domain>.API",

@@ -1,5 +1,6 @@
 """Who gets a message, and what the caches forget when that changes."""
 
+import itertools
 import threading
 import weakref
 
@@ -558,3 +559,32 @@ def test_many_forgotten_results_are_freed_in_steps() -> None:
 
     assert 3_500 < sum(ref() is not None for ref in held) < 4_500
     assert subscriptions.cached(b"a.1") is None
+
+
+BRANCHES = [b".".join(tokens) for tokens in itertools.product([b"a", b"*"], repeat=10)]
+
+
+@pytest.mark.parametrize(
+    ("ending", "asked"),
+    [
+        (b".z", b".m%d"),
+        (b".*.z", b".a.m%d"),
+        (b".z.y.x.w.end", b".a.b.c.m%d.end"),
+        (b".*.*.*", b".m%d"),
+        (b".*.*.>", b".m%d"),
+    ],
+)
+def test_branches_that_cannot_lead_to_a_match_are_skipped(ending: bytes, asked: bytes) -> None:
+    made = Sublist(0)
+    for n, head in enumerate(BRANCHES):
+        made.insert(head + ending, b"", n)
+    made.walks.take_nodes()
+
+    for n in range(100):
+        subject = b".".join([b"a"] * 10) + asked % n
+        assert not made.has_interest(subject)
+        assert not made.find(subject).plain
+        assert not made.match(subject).plain
+
+    # There are more than 2,000 nodes to visit; a few of the tokens share a bit.
+    assert made.walks.take_nodes() < 300 * 500

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from jetspark.client.connection.server_pool import ServerAddress
+from jetspark.client.connection.shown import shown_path
 from jetspark.client.connection.tls import tls_context
 from jetspark.client.connection.websocket import check_websocket
 from jetspark.client.options import ClientOptions
@@ -148,11 +149,13 @@ def read_credentials(source: str | os.PathLike[str]) -> UserCredentials:
     text = os.fspath(source)
     where = "the credentials"
     if "-----BEGIN" not in text:
-        where = f"credentials file {text!r}"
+        where = f"credentials file {shown_path(text)}"
         try:
             text = Path(text).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadCredentials(f"{where} cannot be read: {error}") from error
+        except (OSError, ValueError) as error:
+            # Without the cause: it repeats the path.
+            reason = getattr(error, "strerror", None) or error
+            raise BadCredentials(f"{where} cannot be read: {reason}") from None
     blocks = {match[1]: match[2] for match in _BLOCK.finditer(text)}
     jwt, seed = blocks.get("NATS USER JWT"), blocks.get("USER NKEY SEED")
     if jwt is None or seed is None:

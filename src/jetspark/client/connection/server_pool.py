@@ -256,11 +256,13 @@ def parse_server(text: str) -> ServerAddress:
         ) from None
     try:
         port = parts.port
-    except ValueError as error:
+    except ValueError:
+        # Without the cause: it repeats what is taken for the port, which may be a part of the
+        # password, if that has a slash.
         raise ValueError(
             f"server {_hide(text)!r}: the port must be a number from 1 to 65535; an IPv6 address "
-            "must be in brackets"
-        ) from error
+            "must be in brackets; write /, ? and # in a password as %2F, %3F and %23"
+        ) from None
     if port == 0:
         raise ValueError(f"server {_hide(text)!r}: the port must be a number from 1 to 65535")
     if not parts.hostname or any(char.isspace() for char in parts.hostname):

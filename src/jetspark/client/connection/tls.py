@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from jetspark.client.connection.shown import shown_path
 from jetspark.errors import BadCredentials
 
 
@@ -22,8 +23,9 @@ class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
     key_password: str = ""
 
     def __repr__(self) -> str:
-        # The password stays out of logs.
-        return f"TlsFiles(ca_file={self.ca_file!r}, certificate_file={self.certificate_file!r})"
+        # The password stays out of logs, and so does a key in place of a path.
+        authority, own = shown_path(self.ca_file), shown_path(self.certificate_file)
+        return f"TlsFiles(ca_file={authority}, certificate_file={own})"
 
 
 def tls_context(tls: ssl.SSLContext | TlsFiles | bool | None) -> ssl.SSLContext | None:
@@ -72,7 +74,9 @@ def _need_readable(name: str, path: str) -> None:
     try:
         with Path(path).open("rb"):
             pass
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        # Without the cause: it repeats the path.
+        reason = getattr(error, "strerror", None) or error
         raise BadCredentials(
-            f"TlsFiles: {name} {path!r} cannot be read: {error.strerror}"
-        ) from error
+            f"TlsFiles: {name} {shown_path(path)} cannot be read: {reason}"
+        ) from None

@@ -35,6 +35,10 @@ _Z: Final = 0x5A
 
 _VERSION_SIZE: Final = 8  # len("NATS/1.0")
 _SECOND_SIZE: Final = 19  # len("2026-11-15T07:01:04")
+# As many digits fit 64 bits, and no more than that is counted.
+_DIGITS_SAFE: Final = 18
+_COUNT_MAX: Final = 2**63 - 1
+_TIME_MIN: Final = -(2**63)
 _OWN_LINES: Final = b"\r\nNats-Stream: "
 
 
@@ -151,6 +155,8 @@ class Page(ReplySink):
         if data[at : at + 15] != b"Nats-Sequence: ":
             return False
         sequence = self._number(data, at + 15, ps)
+        if self._at - at > _DIGITS_SAFE + 15:
+            return False
         at = self._at + 2
         if data[at : at + 17] != b"Nats-Time-Stamp: ":
             return False
@@ -204,13 +210,22 @@ class Page(ReplySink):
                 ValueError(f"direct-get reply lacks required headers: {frame.headers()[:200]!r}")
             )
             return
+        if sequence == _COUNT_MAX:
+            name = stream.decode("utf-8", "replace")
+            self.fail(
+                ValueError(
+                    f"stream {name!r} has a message with a sequence above {_COUNT_MAX - 1}, which "
+                    "this client cannot read"
+                )
+            )
+            return
         if find_value(lines, NUM_PENDING) is None:
             # ADR-31: a server that does not support batches answers with one plain message.
             self.unbatched = True
         if stream != self._stream:
             self.foreign = True
             self._expect(stream)
-        time = parse_rfc3339(stamp.decode("ascii", "replace"))
+        time = parse_time(stamp.decode("ascii", "replace"))
         self._add(frame, sequence, time, subject, own)
 
     def _expect(self, stream: bytes) -> None:
@@ -270,13 +285,20 @@ class Page(ReplySink):
         self._at = place
         text = str(data[at:place], "ascii", "replace")
         if len(second) == _SECOND_SIZE and data[place - 1] == _Z:
-            self._second = second
-            self._second_ns = parse_rfc3339(text[:_SECOND_SIZE] + "Z")
-        return parse_rfc3339(text)
+            second_ns = parse_time(text[:_SECOND_SIZE] + "Z")
+            if second_ns < _COUNT_MAX:  # its fractions fit as well
+                self._second = second
+                self._second_ns = second_ns
+        return parse_time(text)
 
 
 def parse_count(value: bytes | None) -> int:
-    """The number in a header; -1 if it is absent or no number."""
+    """The number in a header, at most 2**63 - 1; -1 if it is absent or no number."""
     if value is None or not value.isdigit():
         return -1
-    return int(value)
+    return min(int(value), _COUNT_MAX) if len(value) <= _DIGITS_SAFE + 2 else _COUNT_MAX
+
+
+def parse_time(text: str) -> int:
+    """The nanoseconds of an RFC 3339 time; the nearest one that 64 bits can hold."""
+    return max(min(parse_rfc3339(text), _COUNT_MAX), _TIME_MIN)

@@ -15,7 +15,14 @@ from jetspark.engine.consumer.state import ConsumerState
 from jetspark.engine.outbox import Budget, Outbox, Outlet
 from jetspark.headers.block import append_lines
 from jetspark.headers.numbers import write_number
-from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.store.format.record import (
+    FIXED,
+    LARGE,
+    body_end,
+    headers_end,
+    record_time,
+    subject_end,
+)
 
 # Why a step ended.
 IDLE: Final[i64] = 0  # nothing to send, or no receiver
@@ -349,11 +356,11 @@ class Delivery:
         subject = data[at + FIXED : middle]
         reply = self.ack_subject(deliveries, seq, consumer_seq, time, left)
         headers = data[middle:end]
-        body = data[end : body_end(data, at)]
+        stop = body_end(data, at)
         if self.headers_only:
-            headers = append_lines(headers, b"Nats-Msg-Size: %d\r\n" % len(body))
-            body = b""
-        size: i64 = len(subject) + len(reply) + len(headers) + len(body)
+            headers = append_lines(headers, b"Nats-Msg-Size: %d\r\n" % int(stop - end))
+            stop = end
+        size: i64 = len(subject) + len(reply) + len(headers) + stop - end
         outlet = self.outlet
         request: Waiting | None = None
         if outlet is None:
@@ -373,7 +380,10 @@ class Delivery:
             return IDLE  # until the receiver confirms
         if self.paced and state.owner.pace(int(size), int(time), int(now)):
             return PACED
-        outlet.write(subject, reply, headers, body)
+        if stop - end < LARGE:
+            outlet.write(subject, reply, headers, data[end:stop])
+        else:
+            outlet.write_part(subject, reply, headers, data, end, stop)
         budget.spend(size)
         if row >= 0:
             state.redelivered(row, consumer_seq, now + self.wait_after(deliveries))

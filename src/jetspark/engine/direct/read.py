@@ -24,6 +24,7 @@ from jetspark.headers.status import (
 )
 from jetspark.store.format.record import (
     FIXED,
+    LARGE,
     body_end,
     headers_end,
     record_sequence,
@@ -191,12 +192,13 @@ class DirectReader:
         if not data:
             outbox.reply_status(to, status_block(NOT_FOUND, MESSAGE_NOT_FOUND_TEXT, proof))
             return
-        body = data[headers_end(data, at) : body_end(data, at)]
-        if no_headers:
-            outbox.now.append((to, to, b"", bare_block(proof), body))
-            return
-        block = end_block(self.begin(stream, data, at), proof)
-        outbox.now.append((to, to, b"", block, body))
+        end = headers_end(data, at)
+        stop = body_end(data, at)
+        block = bare_block(proof) if no_headers else end_block(self.begin(stream, data, at), proof)
+        if stop - end < LARGE:
+            outbox.now.append((to, to, b"", block, data[end:stop]))
+        else:
+            outbox.reply_part(to, block, data, end, stop)
 
 
 def end_block(out: BytesWriter, lines: bytes) -> bytes:
@@ -241,16 +243,19 @@ class Run:
         """Send one message of the run."""
         self.pending -= 1
         end = headers_end(data, at)
-        body = data[end : body_end(data, at)]
+        stop = body_end(data, at)
         if self.no_headers:
             block = bare_block(self.proof)
         else:
             out = self.reader.begin(self.stream, data, at)
             self.write_counts(out)
             block = end_block(out, self.proof)
-        self.outlet.write(self.to, b"", block, body)
+        if stop - end < LARGE:
+            self.outlet.write(self.to, b"", block, data[end:stop])
+        else:
+            self.outlet.write_part(self.to, b"", block, data, end, stop)
         self.last_sent = record_sequence(data, at)
-        size: i64 = end - at - FIXED + len(body)
+        size: i64 = stop - at - FIXED
         self.bytes_left -= size
         budget.spend(size)
 

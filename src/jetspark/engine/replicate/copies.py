@@ -165,6 +165,7 @@ class Copies:
         except Exception as error:  # noqa: BLE001 - one copy, not those after it
             what = f"copying {copy.source.name!r} to {copy.stream.config.name!r}"
             self._failures.note(what, error)
+            copy.step_failed(error)
             result = STALLED
         copy.note_staged()
         if log.staged.position != position:

@@ -48,6 +48,10 @@ STALLED: Final = 2
 NOT_FOUND: Final = -1
 
 
+class CannotCopy(Exception):
+    """The next message cannot be copied, and will not be able to be later."""
+
+
 class Copy:
     """The base of mirrors and sources. ``origin`` is None while the stream does not exist.
 
@@ -139,6 +143,9 @@ class Copy:
             )
         except ReadFailed as problem:
             return self._cannot_read(problem, now)
+        except CannotCopy as problem:
+            self.lose_position()
+            return self._stop(str(problem), ErrCode.STREAM_GENERAL, now)
         if not found:
             return MORE
         # One step of a copy per group, and all or nothing: a power failure may keep the end of a
@@ -187,7 +194,10 @@ class Copy:
                 return self._cannot_read(problem, now)
             if row is None:
                 self.position = max(self.position, origin.looked_at())
-                self.at_end()
+                try:
+                    self.at_end()
+                except CannotCopy as problem:
+                    return self._stop(str(problem), ErrCode.STREAM_GENERAL, now)
                 return DONE
             if not budget.left():
                 return MORE
@@ -201,6 +211,8 @@ class Copy:
                 ) or self._copy_one(row, now)
             except ReadFailed as problem:
                 return self._cannot_read(problem, now)
+            except CannotCopy as problem:
+                return self._stop(str(problem), ErrCode.STREAM_GENERAL, now)
             if not taken:
                 return STALLED
             self.position = seq
@@ -208,15 +220,24 @@ class Copy:
 
     def _cannot_read(self, problem: ReadFailed, now: int) -> int:
         """Wait at the next message, which the disk fails to read: log it, and retry."""
+        return self._stop(problem.public, ErrCode.STORE_FAILED, now, detail=str(problem))
+
+    def _stop(self, problem: str, code: ErrCode, now: int, detail: str = "") -> int:
+        """Wait at the next message: show why, log it once, and retry."""
         if not self._stopped:
             logger.error(
                 "Stream %r: copying stream %r stops: %s",
-                self.stream.config.name, self.source.name, problem,
+                self.stream.config.name, self.source.name, detail or problem,
             )  # fmt: skip
         self._stopped = True
         self._read_again_at = now + RETRY_NS
-        self.error = error_body(ErrCode.STORE_FAILED, err=problem.public)
+        self.error = error_body(code, err=problem)
         return STALLED
+
+    def step_failed(self, error: Exception) -> None:
+        """Show an unexpected error, which is in the log."""
+        problem = f"internal error, see the log of the server: {type(error).__name__}: {error}"
+        self.error = error_body(ErrCode.STREAM_GENERAL, err=problem)
 
     def _store(self, row: Row, now: int) -> bool:
         """Stage a message that needs no checks; False: it is too large for that."""

@@ -3,10 +3,13 @@
 from typing import Final
 
 from jetspark.engine.outbox import Budget
-from jetspark.engine.replicate.copy import Copy
+from jetspark.engine.replicate.copy import CannotCopy, Copy
 from jetspark.engine.replicate.origin import Origin
 from jetspark.engine.replicate.upstream import NOTHING, Newest
+from jetspark.store.format.segment import SEQUENCE_LIMIT
+from jetspark.store.log.timeline import LATEST_STORED
 
+LATEST: Final = int(LATEST_STORED)
 # The newest message is searched for among this many sequences.
 NEWEST_ROWS: Final = 1_000
 
@@ -30,6 +33,7 @@ class Mirror(Copy):
 
     def position_found(self) -> None:
         """Called once the position is known that reading starts at."""
+        _check(self.position)
         self.stream.log.staged.skip_to(self.position)
 
     def failed(self) -> None:
@@ -42,6 +46,7 @@ class Mirror(Copy):
 
     def prepare(self, seq: int) -> None:
         """Prepare to stage something of this sequence of the origin."""
+        _check(seq)
         if seq - 1 > self.stream.log.staged.seq:
             self.stream.log.staged.skip_to(seq - 1)
 
@@ -50,8 +55,20 @@ class Mirror(Copy):
         # Messages at the end that were deleted before they were copied: a read of their sequences
         # (ADR-53) must see that the mirror is past them.
         if not self.filters and self.position > self.stream.log.staged.seq:
+            _check(self.position)
             self.stream.log.staged.skip_to(self.position)
 
     def time_for(self, stored_ns: int, now: int) -> int:
         """Return the engine time that gives the copy the time of the original."""
+        # Another server may send any number; a later time is stored as this one anyway.
+        stored_ns = min(max(stored_ns, 0), LATEST)
         return int(self.stream.log.timeline.copied(stored_ns, now))
+
+
+def _check(seq: int) -> None:
+    """Refuse a sequence that the store cannot hold; other servers count up to 2**64 - 1."""
+    if seq > SEQUENCE_LIMIT:
+        raise CannotCopy(
+            f"the origin is at sequence {seq}, and a mirror on this server holds sequences up to "
+            f"{SEQUENCE_LIMIT}; copy it with a source instead, which assigns its own"
+        )

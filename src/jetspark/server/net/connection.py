@@ -217,11 +217,11 @@ class Connection(asyncio.BufferedProtocol):
         elif self._transport is not None:
             self._transport.write(data)
 
-    def _send_parts(self, parts: list[bytes]) -> None:
+    def _send_parts(self, parts: list[bytes | memoryview]) -> None:
         """Write large payloads and what is between them, as the transport accepts it."""
         for part in parts:
             if self._tracer is not None:
-                self._tracer.got(part)
+                self._tracer.got(bytes(part))
             self.client.receiver.count_given(len(part))
             self._unsent.append(memoryview(part))
             self._unsent_size += len(part)

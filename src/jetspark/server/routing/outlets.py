@@ -28,6 +28,12 @@ class ClientOutlet(Outlet):
         """Send one message."""
         self._router.give(self._subscription, None, subject, reply, headers, payload)
 
+    def write_part(
+        self, subject: bytes, reply: bytes, headers: bytes, data: bytes, start: i64, stop: i64
+    ) -> None:
+        """Send one message whose payload is a part of ``data``."""
+        self._router.give_part(self._subscription, subject, reply, headers, data, start, stop)
+
     def full(self) -> bool:
         """Return whether a lot of output waits for the client."""
         receiver = self._subscription.receiver
@@ -104,6 +110,18 @@ class PushOutlet(Outlet):
         """Send one message."""
         self.look()
         self._router.deliver(self._route, None, subject, reply, headers, payload)
+
+    def write_part(
+        self, subject: bytes, reply: bytes, headers: bytes, data: bytes, start: i64, stop: i64
+    ) -> None:
+        """Send one message whose payload is a part of ``data``, copied if several receive it."""
+        self.look()
+        route = self._route
+        if len(route.subscribers) == 1 and not route.groups and not self._router.fan_outs:
+            one = route.subscribers[0]
+            self._router.give_part(one, subject, reply, headers, data, start, stop)
+        else:
+            self.write(subject, reply, headers, data[start:stop])
 
     def full(self) -> bool:
         """Return whether a lot waits for every subscriber: one that reads keeps the run going.

@@ -4,7 +4,7 @@ Output is collected here while a chunk is processed, and written by the driver o
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
@@ -45,13 +45,17 @@ class Pending:
         return behind
 
 
+# A part keeps the data that it is a part of alive if that is at most this many times as large.
+_KEPT_PER_PART: Final[i64] = 2
+
+
 class Receiver:
     """The receiving side of one client."""
 
     def __init__(self, pending: Pending) -> None:
         self.out: BytesWriter = BytesWriter()
         # Output before that, with the payloads of large messages, which are not copied.
-        self.parts: list[bytes] = []
+        self.parts: list[bytes | memoryview] = []
         self.parts_size: i64 = 0
         self.traffic: Traffic = Traffic()
         self.echo: bool = True
@@ -143,13 +147,19 @@ class Receiver:
                 return bool(self.connection.flush())
         return False
 
-    def write_large(self, payload: bytes) -> None:
-        """Append a large payload to the output, without a copy."""
+    def write_large(self, data: bytes, start: i64, stop: i64) -> None:
+        """Append a large part of ``data`` to the output, without a copy if it is most of it.
+
+        A small part would keep memory that is not counted as output of the client.
+        """
         head = self.out.getvalue()
         self.out = BytesWriter()
         self.parts.append(head)
-        self.parts.append(payload)
-        self.parts_size += len(head) + len(payload)
+        if (stop - start) * _KEPT_PER_PART < len(data):
+            self.parts.append(data[start:stop])
+        else:
+            self.parts.append(memoryview(data)[start:stop])
+        self.parts_size += len(head) + stop - start
 
     def size(self) -> i64:
         """Return the size of the output."""
@@ -168,7 +178,7 @@ class Receiver:
         self.overflowed = True
         self.guarded = True
 
-    def take_parts(self) -> list[bytes]:
+    def take_parts(self) -> list[bytes | memoryview]:
         """Return large payloads and what was queued before them; ``take_output`` has the rest."""
         parts = self.parts
         self.parts = []

@@ -579,15 +579,24 @@ class Router:
         payload: bytes,
     ) -> bool:
         """Deliver a message to a subscription, ended or not, if its client may have it."""
-        permissions = subscription.receiver.permissions
-        if permissions is not None:
-            if permissions.needs_delivery_check and not permissions.may_deliver(
-                subject, subscription.queue
-            ):
-                return False
-            if reply and permissions.tracks_replies:
-                permissions.note_request(reply, self.now)
+        if subscription.receiver.permissions is not None and not self._may_have(
+            subscription, subject, reply
+        ):
+            return False
         self.write(subscription, subject, reply, headers, payload)
+        return True
+
+    def _may_have(self, subscription: Subscription, subject: bytes, reply: bytes) -> bool:
+        """Return whether a client may have a message; it may then answer it."""
+        permissions = subscription.receiver.permissions
+        if permissions is None:
+            return True
+        if permissions.needs_delivery_check and not permissions.may_deliver(
+            subject, subscription.queue
+        ):
+            return False
+        if reply and permissions.tracks_replies:
+            permissions.note_request(reply, self.now)
         return True
 
     def write(
@@ -601,7 +610,7 @@ class Router:
         """Queue one message for a subscription whose client may have it."""
         receiver = subscription.receiver
         if len(payload) >= LARGE_PART or len(headers) >= LARGE_PART:
-            self._write_large(subscription, subject, reply, headers, payload)
+            self._write_large(subscription, subject, reply, headers, payload, 0, len(payload))
         elif len(headers) > 0 and receiver.headers:
             write_hmsg(receiver.out, subject, subscription.sid, reply, headers, payload)
         else:
@@ -614,19 +623,49 @@ class Router:
         subject: bytes,
         reply: bytes,
         headers: bytes,
-        payload: bytes,
+        data: bytes,
+        start: i64,
+        stop: i64,
     ) -> None:
         """Queue a message without copying its payload and headers, which all receivers share."""
         receiver = subscription.receiver
+        size = stop - start
         if headers and receiver.headers:
-            write_hmsg_head(
-                receiver.out, subject, subscription.sid, reply, len(headers), len(payload)
-            )
-            receiver.write_large(headers)
+            write_hmsg_head(receiver.out, subject, subscription.sid, reply, len(headers), size)
+            receiver.write_large(headers, 0, len(headers))
         else:
-            write_msg_head(receiver.out, subject, subscription.sid, reply, len(payload))
-        receiver.write_large(payload)
+            write_msg_head(receiver.out, subject, subscription.sid, reply, size)
+        receiver.write_large(data, start, stop)
         receiver.out.write(b"\r\n")
+
+    def give_part(
+        self,
+        subscription: Subscription,
+        subject: bytes,
+        reply: bytes,
+        headers: bytes,
+        data: bytes,
+        start: i64,
+        stop: i64,
+    ) -> None:
+        """Do what ``give`` does, with a large part of ``data`` as the payload, without a copy."""
+        receiver = subscription.receiver
+        if subscription.closed or receiver.overflowed:
+            return
+        if not self._may_have(subscription, subject, reply):
+            return
+        self._write_large(subscription, subject, reply, headers, data, start, stop)
+        self._count(subscription, receiver, len(headers) + stop - start)
+
+    def write_part(self, to: bytes, headers: bytes, data: bytes, start: i64, stop: i64, /) -> None:
+        """Deliver a large reply, after everything in the outbox; copied if several receive it."""
+        self.send_outbox()
+        if not self._must_wait(to):
+            route = self.route(to)
+            if len(route.subscribers) == 1 and not route.groups:
+                self.give_part(route.subscribers[0], to, b"", headers, data, start, stop)
+                return
+        self.send(to, to, b"", headers, data[start:stop])
 
     def _count(self, subscription: Subscription, receiver: Receiver, size: i64) -> None:
         """Count one delivery; end the subscription if it was the last one requested."""

@@ -136,10 +136,29 @@ def python_rows(rows: "pa.Array") -> list[Any]:
     Spark passes times in the session's zone, where the last hours of the year 9999, or the first
     of the year 1, may have no value in Python.
     """
+    from jetspark.errors import PayloadMismatch
+
     kind = _in_utc(rows.type)
     in_utc = rows if kind == rows.type else rows.cast(kind)
-    given: list[Any] = in_utc.to_pylist(maps_as_pydicts="strict")
+    try:
+        given: list[Any] = in_utc.to_pylist(maps_as_pydicts="strict")
+    except OverflowError:
+        raise PayloadMismatch(
+            f"{_field_of_no_time(in_utc)} has a time outside of the years 1 to 9999 (in UTC), "
+            "which Spark has and payloads do not: encode it as a string or a number"
+        ) from None
     return given
+
+
+def _field_of_no_time(rows: "pa.Array") -> str:
+    """Name the first field with a time that Python does not have."""
+    for row in rows:
+        for name, value in row.items() if row.is_valid else ():
+            try:
+                value.as_py(maps_as_pydicts="strict")
+            except OverflowError:
+                return str(name)
+    return "the row"
 
 
 def _in_utc(kind: "pa.DataType") -> "pa.DataType":

@@ -32,6 +32,10 @@ _QUERY: Final = re.compile(
     re.DOTALL,
 )
 
+# Spark's error for a call that only the project's file makes. It does not say which one: a type
+# as a string is enough, which Spark parses on its server.
+_IN_QUERY_FUNCTION: Final = "[ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION]"
+
 # Spark's errors that do not say what can be done.
 _ADVICE: Final = {
     "Python worker failed to connect back": (
@@ -46,7 +50,8 @@ _ADVICE: Final = {
 def mistakes_named(root: Path) -> Iterator[None]:
     """Turn an exception of a file below ``root`` into one line with its position.
 
-    Errors of Spark or ours already are one line; an exception from elsewhere is a bug of ours.
+    Other errors of Spark and ours already are one line; an exception from elsewhere is a bug of
+    ours.
     """
     try:
         yield
@@ -56,7 +61,11 @@ def mistakes_named(root: Path) -> Iterator[None]:
         place = _place_below(root, error)
         ours = type(error).__module__.partition(".")[0] not in {"pyspark", "py4j"}
         # Any call to a JVM that has ended fails: that is no error of the file.
-        if place is None or not ours or jvm_has_ended():
+        if place is None or jvm_has_ended():
+            raise
+        if _IN_QUERY_FUNCTION in str(error):
+            raise PipelineRefused(f"{place}: {one_line(error)}") from error
+        if not ours:
             raise
         raise PipelineRefused(f"{place}: {type(error).__name__}: {error}") from error
 

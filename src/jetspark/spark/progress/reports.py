@@ -48,10 +48,15 @@ def lag(query: "StreamingQuery | Mapping[str, Any]") -> list[SourceLag]:
     found: list[SourceLag] = []
     for source in progress["sources"]:
         latest = positions(source.get("latestOffset"))
+        begins = _begins(source.get("latestOffset"))
         for stream, (following, created) in positions(source.get("endOffset")).items():
-            found.append(
-                SourceLag(stream, _lag_between(following, created, latest, stream), following)
-            )
+            behind = None
+            if stream in latest:
+                end, made = latest[stream]
+                # Nothing was read of a stream that was deleted and created again.
+                begin = following if made == created else begins.get(stream, 1)
+                behind = max(end - begin, 0)
+            found.append(SourceLag(stream, behind, following))
     return found
 
 
@@ -113,6 +118,23 @@ def positions(offset: Any) -> dict[str, tuple[int, str]]:
 
     Versions 1 and 2 of the offset have the same two fields.
     """
+    return {
+        name: (place["next"], str(place["created"]))
+        for name, place in _places(offset).items()
+        if isinstance(place.get("next"), int) and "created" in place
+    }
+
+
+def _begins(offset: Any) -> dict[str, int]:
+    """Return the first sequences of the streams, as far as a reported end has them."""
+    return {
+        name: place["from"]
+        for name, place in _places(offset).items()
+        if isinstance(place.get("from"), int)
+    }
+
+
+def _places(offset: Any) -> dict[str, Mapping[str, Any]]:
     if isinstance(offset, str):
         try:
             offset = json.loads(offset)
@@ -123,21 +145,7 @@ def positions(offset: Any) -> dict[str, tuple[int, str]]:
     streams = offset.get("streams")
     if not isinstance(streams, Mapping):
         return {}
-    return {
-        str(name): (place["next"], str(place["created"]))
-        for name, place in streams.items()
-        if isinstance(place, Mapping) and isinstance(place.get("next"), int) and "created" in place
-    }
-
-
-def _lag_between(
-    following: int, created: str, latest: Mapping[str, tuple[int, str]], stream: str
-) -> int | None:
-    if stream not in latest:
-        return None
-    end, made = latest[stream]
-    # A stream that was deleted and created again starts at 1: nothing of it has been read.
-    return max(end - following, 0) if made == created else end - 1
+    return {str(name): place for name, place in streams.items() if isinstance(place, Mapping)}
 
 
 def _items(row: Any) -> list[tuple[str, Any]]:

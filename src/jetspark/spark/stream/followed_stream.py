@@ -210,12 +210,18 @@ class FollowedStream:
     def latest(self) -> Offset | None:
         """Return the end of the stream: the unread messages before it are the lag.
 
+        With its first message, for the lag of a stream that was created again.
+
         Messages that match no filter are no lag, so if only such are left it is the position of
         the query, which skips them later.
         """
         if self._view is None:
             return None
-        return self._caught_up or Offset(self._view.bounds.last_seq + 1, self._view.created)
+        if self._caught_up is not None:
+            return self._caught_up
+        bounds = self._view.bounds
+        end = bounds.last_seq + 1
+        return Offset(end, self._view.created, BatchPlan(min(max(bounds.first_seq, 1), end)))
 
     def partitions(self, start: Offset | None, last: Offset) -> list[InputPartition]:
         """Return the partitions of the micro-batch that ends at ``last``.

@@ -45,8 +45,9 @@ YOUNG_FILLER: Final = FILLERS[-2]
 # Large groups gain little and would write everything twice.
 FILLED_GROUP_MAX: Final = 16 * 1024
 
-# Names allow larger numbers than sequences and positions may have.
-_NUMBER_MAX: Final = 2**62
+# Names allow larger numbers than sequences and positions can have. A stream begins at 2^62 at the
+# most; its messages follow, and whatever is added to the last of them is still below 2^63.
+SEQUENCE_LIMIT: Final = 2**63 - 2**40
 _NAME: Final = re.compile(r"(\d{20})-(\d{20})\.seg", re.ASCII)
 
 
@@ -94,7 +95,7 @@ def parse_segment_name(name: str) -> tuple[int, int] | None:
     if found is None:
         return None
     begin = int(found[1]), int(found[2])
-    return begin if max(begin) <= _NUMBER_MAX else None
+    return begin if max(begin) <= SEQUENCE_LIMIT else None
 
 
 def encode_head(

@@ -22,7 +22,6 @@ import errno
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -449,9 +448,11 @@ class Journal:
         for head, data, name in sorted(found, key=lambda each: each[0].first):
             frames += frames_in(data, head)
             view.files.append(name)
-        floor = max((head.floor for head, _, _ in found), default=0)
+        heads = [head for head, _, _ in found]
+        floor = max((head.floor for head in heads), default=0)
         frames = [frame for frame in frames if frame.number >= floor]
-        view.add(self._acknowledged(frames, view, cut=not unreadable & set(view.files[-1:])))
+        cut = not unreadable & set(view.files[-1:])
+        view.add(self._acknowledged(frames, heads, view, cut=cut))
         return view
 
     def set_aside(self) -> bool:
@@ -470,22 +471,35 @@ class Journal:
             self._files.close(handle)
         return data, bool(unread)
 
-    def _acknowledged(self, frames: list[Frame], view: JournalView, *, cut: bool) -> list[Frame]:
+    def _acknowledged(
+        self, frames: list[Frame], heads: list[Head], view: JournalView, *, cut: bool
+    ) -> list[Frame]:
         """Return the frames without the last one if that is torn; note what is missing.
 
-        A frame is written when the one before it is on disk, so all but the last one were.
-        ``cut``: an incomplete last one is torn; else the disk may fail to read the rest.
+        A frame is written when the one before it is on disk, so all but the last one were; and a
+        file comes into use when all frames before its first are. ``cut``: an incomplete last one
+        is torn; else the disk may fail to read the rest.
         """
-        for one, other in pairwise(frames):
-            if other.number != one.number + 1:
+        if not heads:
+            return []
+        newest = max(head.first for head in heads)
+        expected = max(min(head.first for head in heads), *(head.floor for head in heads))
+        for number in (*(frame.number for frame in frames), newest):
+            if number > expected:
                 view.notes.append(
-                    f"frames {one.number + 1} to {other.number - 1} of the journal are damaged or "
-                    "missing; segments normally have what was in them"
+                    f"frames {expected} to {number - 1} of the journal are damaged or missing; "
+                    "segments normally have what was in them"
                 )
-        for frame in frames[:-1]:
-            if not frame.whole:
+            expected = max(expected, number + 1)
+        acknowledged = [
+            frame
+            for frame in frames
+            if frame.whole or frame is not frames[-1] or frame.number < newest or not cut
+        ]
+        for frame in acknowledged:
+            if not frame.whole and (frame is not frames[-1] or frame.number < newest):
                 view.notes.append(f"frame {frame.number} of the journal is damaged")
-        return frames if frames and (frames[-1].whole or not cut) else frames[:-1]
+        return acknowledged
 
     def settle_start(self, view: JournalView, unopened: Iterable[int]) -> None:
         """End a start: all groups are in their segments, on disk, or are kept; raises OSError.

@@ -98,6 +98,23 @@ class OwnFiles:
             own += self._move_back(moved, own, recovery)
         return sorted(own)
 
+    def begins(self, segments: list[str]) -> list[tuple[int, str]]:
+        """Return where the sequences of the segments start that have a valid head, in order.
+
+        Without the segments that a rewritten one replaced, which are about to be removed. A
+        segment without a valid head may have any name.
+        """
+        found = []
+        through = 0
+        for name in segments:
+            head = self._heads.get(name)
+            if head is None or self._true_name(head[0]) != name:
+                continue
+            if head[0].first_position >= through:
+                found.append((head[0].first_seq, name))
+            through = max(through, head[0].through)
+        return found
+
     def _true_name(self, head: SegmentHead) -> str:
         return segment_name(head.first_seq, head.first_position)
 

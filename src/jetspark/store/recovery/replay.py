@@ -3,8 +3,9 @@
 Recovery advances by length while the frame word is valid; otherwise it searches for the next valid
 record. **Every valid record is kept**, wherever it is: it may have been acknowledged, and what was
 acknowledged is never dropped. A record whose sequence does not increase does not belong there
-(stale sectors, a copy inside a payload) and counts as bad bytes; records that remove or configure
-name the last sequence before them and are checked against it.
+(stale sectors, a copy inside a payload) and counts as bad bytes, and so does a copy of one of a
+later segment (``later.py``); records that remove or configure name the last sequence before them
+and are checked against it.
 
 Bad bytes are one of two things: the rest of an interrupted write, in which nothing was
 acknowledged, or damage to something that was. A write of many sectors may reach the disk in any
@@ -44,14 +45,10 @@ from jetspark.store.format.record import (
     BATCH_FIRST,
     BATCH_LAST,
     BATCH_MEMBER,
-    CONFIGURATION,
-    DELETE_RANGE,
     FIXED,
     GROUP_FIRST,
     MESSAGE,
     OVERHEAD,
-    PURGE,
-    SEGMENT_DROP,
     SKIP,
     record_flags,
     record_key,
@@ -69,6 +66,7 @@ from jetspark.store.recovery.findings import (
     acknowledged_until,
     is_mark,
 )
+from jetspark.store.recovery.later import LaterSegments, is_anchored, stated_sequence
 
 __all__ = ["Recovery", "replay_segment"]
 
@@ -125,12 +123,17 @@ class SubjectsAhead:
 
 
 def replay_segment(
-    log: StreamLog, data: bytes, at: i64, recovery: Recovery, sealed: bool = False
+    log: StreamLog,
+    data: bytes,
+    at: i64,
+    recovery: Recovery,
+    later: LaterSegments,
+    sealed: bool = False,
 ) -> i64:
     """Apply the records of the newest segment added; return the end of the last valid one.
 
-    Ranges without proof either way yet stay in ``recovery.pending``. ``sealed``: a segment follows
-    this one, so all of it was acknowledged.
+    Ranges without proof either way yet stay in ``recovery.pending``. ``later``: the segments after
+    this one. ``sealed``: a segment follows this one, so all of it was acknowledged.
     """
     # Members of batches count up to here.
     judged: i64 = 0
@@ -138,9 +141,10 @@ def replay_segment(
     ahead = SubjectsAhead(log)
     records: i64 = 0
     good = at
+    until = later.until
     end: i64 = len(data)
     while at < end:
-        length = good_length(log, data, at)
+        length = good_length(log, data, at, later, until)
         if length > 0 and at >= judged and record_flags(data, at) & BATCH_MEMBER:
             judged = batch_end(log, data, at)
             if judged < 0:
@@ -148,7 +152,7 @@ def replay_segment(
             if judged < 0:
                 length = BAD_CHECK
         if length <= 0:
-            found = next_good(log, data, at)
+            found = next_good(log, data, at, later)
             if found < 0:
                 break
             bad = BadRange(start + at, found - at)
@@ -207,27 +211,26 @@ def apply(log: StreamLog, data: bytes, at: i64, ahead: SubjectsAhead | None = No
         )
 
 
-def good_length(log: StreamLog, data: bytes, at: i64) -> i64:
-    """Return the length of the record at ``at`` if it is valid and belongs here, else <= 0."""
+def good_length(log: StreamLog, data: bytes, at: i64, later: LaterSegments, until: i64) -> i64:
+    """Return the length of the record at ``at`` if it is valid and belongs here, else <= 0.
+
+    ``until`` is that of ``later``.
+    """
     length = log.codec.examine(data, at)
-    if (
-        length > 0
-        and record_kind(data, at) == MESSAGE
-        and record_sequence(data, at) <= log.index.last_seq
-    ):
-        return BAD_CHECK
-    if (
-        length > 0
-        and is_anchored(record_kind(data, at))
-        and read_i64_le(data, at + FIXED) < log.index.last_seq
-    ):
+    if length <= 0:
+        return length
+    kind = record_kind(data, at)
+    if kind == MESSAGE:
+        seq = record_sequence(data, at)
+        if seq <= log.index.last_seq:
+            return BAD_CHECK
+    else:
+        seq = stated_sequence(data, at)
+        if is_anchored(kind) and seq < log.index.last_seq:
+            return BAD_CHECK
+    if seq >= until and later.have(data, at, length):
         return BAD_CHECK
     return length
-
-
-def is_anchored(kind: i64) -> bool:
-    """Return whether a record names the last sequence before it: it fits nowhere else."""
-    return DELETE_RANGE <= kind <= PURGE or SEGMENT_DROP <= kind <= CONFIGURATION
 
 
 def batch_end(log: StreamLog, data: bytes, at: i64) -> i64:
@@ -255,8 +258,9 @@ def batch_end(log: StreamLog, data: bytes, at: i64) -> i64:
     return -1
 
 
-def next_good(log: StreamLog, data: bytes, at: i64) -> i64:
+def next_good(log: StreamLog, data: bytes, at: i64, later: LaterSegments) -> i64:
     """Return the start of the next valid record after the bad one at ``at``, or -1."""
+    until = later.until
     end: i64 = len(data)
     if at + FIXED <= end:
         length = log.codec.framed_length(data, at)
@@ -266,11 +270,11 @@ def next_good(log: StreamLog, data: bytes, at: i64) -> i64:
                 return mark
             if at + length == end:
                 return -1
-            if good_length(log, data, at + length) > 0:
+            if good_length(log, data, at + length, later, until) > 0:
                 return at + length
     position: int = data.find(MAGIC_BYTES, int(at) + 1)
     while position >= 0:
-        if good_length(log, data, position) > 0:
+        if good_length(log, data, position, later, until) > 0:
             return position
         position = data.find(MAGIC_BYTES, position + 1)
     return -1
@@ -296,10 +300,5 @@ def mark_inside(log: StreamLog, data: bytes, at: i64, end: i64) -> i64:
 
 def last_before(data: bytes, at: i64) -> i64:
     """Return the last sequence before the valid record at ``at``; 0 if the record has none."""
-    if record_kind(data, at) == MESSAGE:
-        return record_sequence(data, at) - 1
-    if record_kind(data, at) == SKIP:
-        return read_i64_le(data, at + FIXED + 8)
-    if is_anchored(record_kind(data, at)):
-        return read_i64_le(data, at + FIXED)
-    return 0
+    seq = stated_sequence(data, at)
+    return seq - 1 if record_kind(data, at) == MESSAGE else seq

@@ -6,7 +6,9 @@ any point leaves a folder that the next start can open. A process that was kille
 bytes and names that are written but not synced; they are synced before any reader sees them.
 """
 
+from bisect import bisect_right
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -50,6 +52,7 @@ from jetspark.store.recovery.findings import (
     Recovery,
     last_group,
 )
+from jetspark.store.recovery.later import LaterSegments
 from jetspark.store.recovery.overlong import LENGTH_MAX as OVERLONG
 from jetspark.store.recovery.overlong import length_to_read
 from jetspark.store.recovery.own_files import OwnFiles
@@ -114,6 +117,8 @@ class StreamFolder:
         self._in_memory = in_memory
         # The files in it when it was opened.
         self._names: frozenset[str] = frozenset()
+        # The segments with a valid head: their first sequences, and their names.
+        self._begins: list[tuple[int, str]] = []
         # Up to which position rewritten segments go, and the files that they replace.
         self._through = 0
         self._litter: list[str] = []
@@ -161,6 +166,7 @@ class StreamFolder:
         if identity is None:
             raise self._unidentified()
         segments = own.segments(recovery)
+        self._begins = own.begins(segments)
         if recovery.notes:
             # Some were renamed.
             names = self._files.list_folder(self._folder)
@@ -436,7 +442,8 @@ class StreamFolder:
         log.segments.records_begin(first_offset)
         if head:
             self._apply_head(log, head[0])
-        good = int(replay_segment(log, data, first_offset, recovery, sealed=not newest))
+        later = self._later(log, name)
+        good = int(replay_segment(log, data, first_offset, recovery, later, sealed=not newest))
         replayed = self._replayed(data, good, head is not None)
         if newest and head is None and good == 0 and not log.access.read_only and not unread:
             fresh = encode_head(log.identity, first_seq, first_position)
@@ -504,16 +511,22 @@ class StreamFolder:
         rest, unread = read_pages(self._files, handle, covered, max(size - covered, 0))
         start = int(log.index.segments[-1].start)
         recovery.note_read(first_offset + len(index_file[1]) + len(rest), start, unread)
+        later = self._later(log, log.index.segments[-1].name)
         if not rest and not newest:
             # Not even zeros in its place: a stream has many full segments, of 32 MB.
-            replay_segment(log, b"", covered, recovery)
+            replay_segment(log, b"", covered, recovery, later)
             return Replayed(b"", covered, covered)
         # The part that the index file covers is not read; the rest must keep its offsets.
         data = bytes(covered) + rest
         if newest:
             data = self._proven(log, data, covered, recovery)
-        good = int(replay_segment(log, data, covered, recovery))
+        good = int(replay_segment(log, data, covered, recovery, later))
         return self._replayed(data, good, True)
+
+    def _later(self, log: StreamLog, name: str) -> LaterSegments:
+        """Return the segments after one."""
+        begins = self._begins[bisect_right(self._begins, name, key=itemgetter(1)) :]
+        return LaterSegments(self._files, self._folder, log.identity.stream_id, begins)
 
     def _forget_index_file(self, log: StreamLog, name: str, recovery: Recovery) -> None:
         """Remove the index file of a newest segment that is shorter than it says.

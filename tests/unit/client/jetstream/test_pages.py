@@ -226,3 +226,56 @@ def test_replies_that_keep_coming_move_the_deadline() -> None:
 )
 def test_numbers_of_headers(value: bytes | None, count: int) -> None:
     assert parse_count(value) == count
+
+
+TOO_LARGE = [2**63 - 1, 2**63, 2**64 - 1, 10**30]
+
+
+@pytest.mark.parametrize("sequence", TOO_LARGE)
+@pytest.mark.parametrize("order", ["released", "other"])
+def test_a_sequence_that_no_column_can_hold_ends_the_page_with_an_error(
+    sequence: int, order: str
+) -> None:
+    page, done = make_page(2**63 - 1)
+    tail = b"Nats-Num-Pending: 7\r\nNats-Last-Sequence: 3\r\n"
+
+    take(page, own_lines(sequence, tail=tail if order == "released" else b"X: y\r\n" + tail))
+
+    assert done.count == 1
+    assert "has a message with a sequence above" in str(page.error)
+    assert page.sequences == []
+
+
+def test_the_largest_sequence_that_can_be_read() -> None:
+    page, _ = make_page(2**63 - 1)
+
+    take(page, own_lines(2**63 - 2))
+
+    assert (page.sequences, page.error) == ([2**63 - 2], None)
+
+
+@pytest.mark.parametrize("digits", [*(b"%d" % number for number in TOO_LARGE), b"9" * 5000])
+def test_numbers_of_a_status_are_at_most_the_largest_count(digits: bytes) -> None:
+    page, done = make_page()
+
+    assert take(page, b"Nats-Num-Pending: %b\r\n" % digits, version=b"NATS/1.0 204 EOB")
+
+    assert (page.pending, page.status, done.count) == (2**63 - 1, 204, 1)
+
+
+@pytest.mark.parametrize(
+    ("stamp", "time_ns"),
+    [
+        (b"0001-01-01T00:00:00Z", -(2**63)),
+        (b"9999-12-31T23:59:59.9Z", 2**63 - 1),
+        (b"2262-04-11T23:47:16.854775806Z", 2**63 - 2),
+        (b"2262-04-11T23:47:17.5Z", 2**63 - 1),
+    ],
+)
+def test_a_time_that_no_column_can_hold_is_the_nearest_one(stamp: bytes, time_ns: int) -> None:
+    page, _ = make_page()
+
+    for sequence in (1, 2):
+        take(page, own_lines(sequence, stamp=stamp))
+
+    assert page.times == [time_ns, time_ns]

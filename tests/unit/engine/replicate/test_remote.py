@@ -256,3 +256,90 @@ def test_an_unknown_remote_is_refused_and_the_known_ones_are_named(far: CopyBenc
 
     assert answer["error"]["err_code"] == 10052
     assert "one of hub" in answer["error"]["description"]
+
+
+@pytest.mark.parametrize("first", [2**63 - 2, 2**63 - 1, 2**63, 2**64 - 2])
+def test_a_mirror_shows_that_its_origin_has_sequences_that_it_cannot_hold(
+    far: CopyBench, hub: ScriptedUpstreams, first: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    feed = mirror_of(far, hub)
+    feed.brings(7)
+    far.settle()
+
+    feed.brings(first, first + 1)
+    far.settle()
+
+    info = far.info("M")
+    assert f"the origin is at sequence {first}" in info["mirror"]["error"]["description"]
+    assert info["mirror"]["lag"] == 2
+    assert info["state"]["last_seq"] == 7
+    far.now = far.engine.next_deadline() or 0
+    far.engine.expire(far.now, far.outbox)
+    far.settle()
+    assert far.info("M")["mirror"]["error"]
+    assert [record.levelname for record in caplog.records] == ["ERROR"], "it is logged once"
+
+
+@pytest.mark.parametrize("through", [2**63 - 1, 2**63, 2**64 - 1])
+def test_a_mirror_shows_that_nothing_is_left_up_to_a_sequence_that_it_cannot_hold(
+    far: CopyBench, hub: ScriptedUpstreams, through: int
+) -> None:
+    feed = mirror_of(far, hub)
+
+    feed.brings(7, through=through)
+    far.settle()
+
+    info = far.info("M")
+    assert f"the origin is at sequence {through}" in info["mirror"]["error"]["description"]
+    assert info["state"]["last_seq"] == 7
+
+
+@pytest.mark.parametrize("first", [2**63 - 2, 2**63 - 1, 2**63, 2**64 - 2])
+def test_a_source_copies_messages_of_any_sequence(
+    far: CopyBench, hub: ScriptedUpstreams, first: int
+) -> None:
+    far.make("M", sources=[{"name": "A", "external": HUB}])
+    feed = hub.feeds[-1]
+    feed.found(far.now)
+    far.settle()
+
+    feed.brings(first, first + 1)
+    far.settle()
+
+    (info,) = far.info("M")["sources"]
+    assert ("error" in info, info["seq"]) == (False, first + 1)
+    assert [row[3] for row in rows(far.engine.streams["M"])] == [
+        b"%d" % first,
+        b"%d" % (first + 1),
+    ]
+
+
+@pytest.mark.parametrize("time_ns", [2**63 - 1, 2**63, 2**64 - 1, 10**30])
+def test_a_mirror_takes_messages_of_any_time(
+    far: CopyBench, hub: ScriptedUpstreams, time_ns: int
+) -> None:
+    feed = mirror_of(far, hub)
+
+    feed.brings(1)
+    feed.waiting[-1].times[0] = time_ns
+    far.settle()
+
+    assert far.info("M")["state"]["last_seq"] == 1
+    assert "error" not in far.info("M")["mirror"]
+
+
+def test_an_unexpected_error_of_a_copy_is_shown(
+    far: CopyBench, hub: ScriptedUpstreams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = mirror_of(far, hub)
+
+    def fails() -> None:
+        raise TypeError("a wrong type")
+
+    monkeypatch.setattr(feed, "take", fails)
+    feed.woken()
+    far.settle()
+
+    error = far.info("M")["mirror"]["error"]["description"]
+    assert "internal error" in error
+    assert "a wrong type" in error

@@ -91,7 +91,7 @@ def test_the_connection_writes_what_needs_more_than_that(
     elif state == "overflowed":
         receiver.overflow()
     else:
-        receiver.write_large(b"payload")
+        receiver.write_large(b"payload", 0, 7)
 
     assert flusher.flush(None)
     assert (transport.written, connection.flushes) == ([], 1)
@@ -134,3 +134,16 @@ def test_a_connection_that_fails_does_not_stop_the_others(
 
     assert [transport.written for _, transport, _ in receivers] == [[b"x"], [], [b"x"]]
     assert [connection.failed for _, _, connection in receivers] == [None, error, None]
+
+
+@pytest.mark.parametrize(("size", "kept"), [(1000, 1000), (600, 1000), (400, 400)])
+def test_a_part_keeps_the_data_around_it_only_if_it_is_most_of_it(
+    pending: Pending, size: int, kept: int
+) -> None:
+    receiver, _, _ = receiver_of(pending)
+
+    receiver.write_large(bytes(1000), 0, size)
+
+    part = receiver.take_parts()[1]
+    assert part == bytes(size)
+    assert len(bytes(part.obj) if isinstance(part, memoryview) else part) == kept

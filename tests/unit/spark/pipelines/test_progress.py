@@ -178,6 +178,13 @@ def test_metrics_count_rows_failures_and_views() -> None:
         ("import jetspark_none", "a.py:1: ModuleNotFoundError: No module named 'jetspark_none'"),
         ("def f(:", "a.py:1: SyntaxError: invalid syntax"),
         ("import json\n\njson.loads('')", "a.py:3: JSONDecodeError: Expecting value"),
+        (
+            (
+                "from pyspark.errors import AnalysisException as E\n\n"
+                "raise E('[ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION] Not here.')"
+            ),
+            "a.py:3: [ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION] Not here.",
+        ),
     ],
 )
 def test_a_mistake_in_a_transformation_is_reported_with_its_place(

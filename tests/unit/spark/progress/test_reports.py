@@ -38,6 +38,9 @@ def progress(end: Any, latest: Any, **more: Any) -> dict[str, Any]:
         (offset(1, 11), offset(2, 16), 5),
         # Deleted and created again with four messages.
         (offset(2, 11), offset(2, 5, "t2"), 4),
+        (offset(2, 11), offset(2, 10**12 + 4, "t2", **{"from": 10**12}), 4),
+        (offset(2, 11), offset(2, 7, "t2", **{"from": 7}), 0),
+        (offset(2, 11), offset(2, 16, "t1", **{"from": 3}), 5),
         (offset(2, 11), None, None),
     ],
 )

@@ -458,3 +458,39 @@ def test_a_journal_file_that_was_emptied_is_reported(streams: Streams) -> None:
     disk.cut(used, 0)
 
     assert Streams(disk).store.journal_notes
+
+
+def two_files() -> tuple[Streams, list[Path]]:
+    """Streams whose frames fill one file of the journal and begin another, in this order."""
+    streams = Streams(journal_size=FRAMES_AT + 4096)
+    streams.create(*NAMES)
+    while True:
+        streams.turn(b"x" * 100)
+        heads = {
+            path: decode_head(streams.disk.read_file(path)) for path in journal_files(streams)
+        }
+        used = sorted((head.first, path) for path, head in heads.items() if head is not None)
+        if len(used) == 2:
+            return streams, [path for _, path in used]
+
+
+def test_missing_frames_before_all_others_are_reported() -> None:
+    """The head of a file says where its frames begin."""
+    streams, (older, _) = two_files()
+    disk = streams.disk.survivor()
+    disk.cut(older, FRAMES_AT)
+
+    assert "frames 1 to " in Streams(disk).store.journal_notes[0]
+
+
+@pytest.mark.parametrize("what", ["frame", "end of it"])
+def test_a_damaged_last_frame_is_not_torn_if_another_file_came_into_use(what: str) -> None:
+    """Then it was complete, although no frame follows it."""
+    streams, (older, newer) = two_files()
+    disk = streams.disk.survivor()
+    disk.cut(newer, FRAMES_AT)
+    data = disk.read_file(older)
+    *_, last = frames_in(data, decode_head(data) or Head(0, 0))
+    disk.put(older, data[: last.at if what == "frame" else last.end - 20])
+
+    assert f"{last.number}" in Streams(disk).store.journal_notes[0]

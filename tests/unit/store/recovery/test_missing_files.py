@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.disk.nodes import Operation
 from tests.support.store.reading import messages
 
 from jetspark.store.format.index_file import SUFFIX
@@ -16,6 +18,7 @@ from jetspark.store.format.manifest import (
     read_manifests,
     write_manifest,
 )
+from jetspark.store.format.segment import SEQUENCE_LIMIT
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench
@@ -386,3 +389,130 @@ def test_deleted_messages_are_not_lost_with_a_file_that_a_manifest_still_lists(
     assert f"the segment {oldest.name} is missing" in bench.recovery.notes
     assert lost(bench) == set()
     assert min(messages(bench.log)) == gone
+
+
+@pytest.mark.parametrize("ended", [stop, kill])
+@pytest.mark.parametrize("index_files", [True, False])
+def test_records_of_a_later_segment_at_the_end_of_an_earlier_one_cost_nothing(
+    bench: Bench, ended: object, index_files: bool
+) -> None:
+    fill(bench)
+    expected = messages(bench.log)
+    assert callable(ended)
+    ended(bench)
+    first, *_, newest = bench.segments()
+    assert first != newest
+    bench.disk.put(first, bench.disk.read_file(first) + bench.disk.read_file(newest))
+    if not index_files:
+        for name in bench.disk.list_folder(first.parent):
+            if name.endswith(SUFFIX):
+                bench.disk.lose(first.parent / name)
+
+    bench.reopen(bench.disk)
+
+    assert messages(bench.log) == expected
+    assert not lost(bench)
+    assert not bench.log.access.read_only
+
+
+@pytest.mark.parametrize("ended", [stop, kill])
+def test_what_was_stored_without_a_segment_is_served_when_that_is_put_back(
+    bench: Bench, ended: object
+) -> None:
+    """It is in the segment before, under sequences after those of the one that was put back."""
+    fill(bench)
+    assert callable(ended)
+    ended(bench)
+    *_, before, newest = bench.segments()
+    content = bench.disk.read_file(newest)
+    bench.disk.lose(newest)
+    bench.reopen(bench.disk)
+    acknowledged = bench.publish(b"acknowledged") + bench.publish(b"and another")
+    assert bench.segments()[-1] == before
+    expected = messages(bench.log)
+    ended(bench)
+    bench.disk.put(newest, content)
+
+    bench.reopen(bench.disk)
+
+    assert set(acknowledged) <= set(messages(bench.log))
+    assert messages(bench.log) == expected
+
+
+@pytest.mark.parametrize("torn", [0, 1, 50])
+def test_a_segment_in_which_nothing_was_stored_takes_nothing_from_the_one_before(
+    bench: Bench, torn: int
+) -> None:
+    """Its head became durable, and the stream continued without it."""
+    bench.publish(b"one")
+    head = bench.log.next_segment()
+    acknowledged = [*bench.publish(b"two"), *bench.publish(b"three")]
+    expected = messages(bench.log)
+    first = bench.segments()[0]
+    columns = bench.log.index.segments[0]
+    begin = int(columns.offset_at(1))
+    record = bench.disk.read_file(first)[begin : begin + torn]
+    kill(bench)
+    bench.disk.put(first.with_name(head.name), head.head + record)
+
+    bench.reopen(bench.disk)
+
+    assert messages(bench.log) == expected
+    later = bench.publish(b"four")
+    bench.reopen(bench.disk.survivor())
+    assert set(acknowledged + later) <= set(messages(bench.log))
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("ended", [stop, kill])
+def test_a_segment_that_could_not_be_started_costs_nothing_that_is_stored_afterwards(
+    bench: Bench, error: int, ended: object
+) -> None:
+    """The next attempt has the same name, although a small group would fit into the old one."""
+    fill(bench, 3)
+    bench.stage(bytes(9000))
+    group = bench.log.take_work()
+    assert group is not None
+    group.assemble()
+
+    def fails(operation: Operation) -> None:
+        if operation.kind == "sync folder":
+            raise OSError(error, "the folder cannot be synced")
+
+    bench.disk.before_step = fails
+    with pytest.raises(OSError, match="cannot be synced"):
+        group.prepare()
+    bench.disk.before_step = None
+    bench.log.fail(no_space=error == errno.ENOSPC)
+    assert len(bench.segments()) == 2
+    if error == errno.ENOSPC:
+        bench.log.access.set_full(False)
+        bench.publish(b"small")
+    expected = messages(bench.log)
+    assert callable(ended)
+    ended(bench)
+
+    bench.reopen(bench.disk)
+
+    assert messages(bench.log) == expected
+    new = bench.publish(b"new")
+    bench.reopen()
+    assert set(expected) | set(new) == set(messages(bench.log))
+
+
+@pytest.mark.parametrize("ended", [stop, kill])
+@pytest.mark.parametrize("first", [2**62 - 2, 2**62, 2**62 + 2**40, SEQUENCE_LIMIT - 15])
+def test_segments_of_the_highest_sequences_are_found(
+    bench: Bench, ended: object, first: int
+) -> None:
+    bench.log.staged.skip_to(first - 1)
+    fill(bench)
+    expected = messages(bench.log)
+    assert callable(ended)
+    ended(bench)
+
+    bench.reopen(bench.disk)
+
+    assert messages(bench.log) == expected
+    assert (len(expected), max(expected)) == (15, first + 14)
+    assert bench.publish(b"next") == [first + 15]

@@ -77,6 +77,21 @@ def stop(bench: "Bench") -> None:
     bench.store.close()
 
 
+def test_segments_of_the_highest_sequences_are_found_again(bench: "Bench") -> None:
+    """Their file names say where they begin; a stream may begin at 2^62."""
+    first = 2**62
+    bench.log.staged.purge(first, b"", 0)
+    for body in (b"one", b"two", b"three"):
+        bench.publish(body)
+        bench.log.roll()
+
+    log = bench.reopen()
+
+    assert {int(seq - first): message.body for seq, message in messages(log).items()} == {
+        0: b"one", 1: b"two", 2: b"three",
+    }  # fmt: skip
+
+
 # Torn tails -------------------------------------------------------------------------------------
 
 

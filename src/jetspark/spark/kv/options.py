@@ -22,6 +22,7 @@ from jetspark.spark.stream.options import (
     HeaderMode,
     OnRecreate,
     SourceOptions,
+    durable_name,
     parse_header_mode,
     parse_sequence,
     parse_trigger,
@@ -95,6 +96,7 @@ _FEED_ONLY: Final = (
     "initialSnapshot",
     "includePrevious",
     "startingOffsets",
+    "startingTimestamp",
     "maxOffsetsPerTrigger",
     "maxBytesPerTrigger",
     "minOffsetsPerTrigger",
@@ -102,6 +104,7 @@ _FEED_ONLY: Final = (
     "maxRecordsPerPartition",
     "failOnDataLoss",
     "onRecreate",
+    "progressConsumer",
 )
 _WRITE: Final = (
     *CONNECTION_OPTIONS,
@@ -135,7 +138,10 @@ def parse_kv_options(
 
 
 def parse_kv_feed_options(
-    options: Mapping[str, str], *, default_min_partitions: int = 1
+    options: Mapping[str, str],
+    *,
+    default_min_partitions: int = 1,
+    zone: SessionZone | None = None,
 ) -> KvFeedOptions:
     """Parse the options of a change feed, or raise ``InvalidOptions``."""
     reader = OptionReader(KV_FORMAT, options, Use.READ_STREAM, _OPTIONS)
@@ -143,19 +149,27 @@ def parse_kv_feed_options(
     initial = reader.take("initialSnapshot", boolean, default=False)
     previous = reader.take("includePrevious", boolean, default=False)
     start = reader.take("startingOffsets", _start, -1)
-    if initial and reader.has("startingOffsets"):
-        reader.problems.append("initialSnapshot excludes startingOffsets: leave one out")
+    times = TimeOptions(zone)
+    since = reader.take("startingTimestamp", times.parse, None)
+    starts = [name for name in ("startingOffsets", "startingTimestamp") if reader.has(name)]
+    if len(starts) > 1:
+        reader.problems.append(f"{' and '.join(starts)} are mutually exclusive")
+    if initial and starts:
+        reader.problems.append(f"initialSnapshot excludes {starts[0]}: leave one out")
     source = SourceOptions(
         connection=snapshot.connection,
         stream=snapshot.stream if snapshot.bucket else "KV_",
         subjects=tuple(f"$KV.{snapshot.bucket}.{key}" for key in snapshot.keys),
         starting_seq=start if start > 0 else None,
-        from_latest=start < 0,
+        starting_time_ns=since,
+        assumed_zone=times.assumed,
+        from_latest=start < 0 and since is None,
         min_partitions=snapshot.min_partitions,
         max_records_per_partition=snapshot.keys_per_partition,
         fail_on_data_loss=reader.take("failOnDataLoss", boolean, default=True),
         on_recreate=reader.take("onRecreate", partial(word_of, OnRecreate), None),
         headers=snapshot.headers,
+        progress_consumer=reader.take("progressConsumer", durable_name, ""),
         trigger=parse_trigger(reader),
     )
     reader.finish()

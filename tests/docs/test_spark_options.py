@@ -57,7 +57,7 @@ FORMATS: Final = {
         _own(kv_options._OPTIONS),
         # The limits of a feed are those of a stream.
         ("Buckets", "Read a stream", "Write a stream"),
-        ("tests/spark/kv", "tests/unit/spark/kv"),
+        ("tests/spark/kv", "tests/unit/spark/kv", "tests/spark/stream/test_unanswered_writes.py"),
     ),
     "nats_object": Format(
         _own(object_options._OPTIONS),

@@ -71,6 +71,19 @@ def test_a_micro_batch_of_a_feed_waits_for_enough_but_not_for_ever(
     assert [_next(one, "ENOUGH") for one in (held, late, enough)] == [1, 6, 16]
 
 
+def test_a_micro_batch_of_a_feed_has_at_least_so_many_partitions(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    _bucket(jetstream, "PARTS", 20)
+    counts = {}
+    for asked in ("1", "5"):
+        reader = _feed(url, "PARTS", startingOffsets="earliest", minPartitions=asked)
+        start = reader.initialOffset()
+        counts[asked] = len(reader.partitions(start, _following(reader, start)))
+
+    assert counts == {"1": 1, "5": 5}
+
+
 def test_a_feed_begins_at_a_time(url: str, jetstream: sync.JetStream) -> None:
     _bucket(jetstream, "SINCE", 10)
     moment = format_rfc3339(jetstream.stream("KV_SINCE").get_msg(seq=7).time_ns)

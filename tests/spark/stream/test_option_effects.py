@@ -144,6 +144,19 @@ def test_an_id_prefix_belongs_to_one_checkpoint(
     assert stream.get_msg(seq=1).headers["Nats-Msg-Id"].startswith("nightly.0.0.")
 
 
+@pytest.mark.parametrize("source", ["column", "content"])
+def test_rows_without_the_ids_that_are_expected_are_refused(
+    url: str, jetstream: sync.JetStream, source: str
+) -> None:
+    _stream(jetstream, f"IDS_{source}")
+    with_ids = StructType([*SCHEMA.fields]).add("msg_id", "string")
+    right, wrong = (with_ids, SCHEMA) if source == "column" else (SCHEMA, with_ids)
+
+    _writer(url, f"IDS_{source}", schema=right, idSource=source)
+    with pytest.raises(WriteRefused, match=f"idSource is {source}, but"):
+        _writer(url, f"IDS_{source}", schema=wrong, idSource=source)
+
+
 @pytest.mark.usefixtures("task")
 def test_an_atomic_partition_is_one_batch_or_refused(url: str, jetstream: sync.JetStream) -> None:
     stream = _stream(jetstream, "PARTS", allow_atomic=True)

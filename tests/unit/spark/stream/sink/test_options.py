@@ -216,23 +216,6 @@ def test_several_streams_exclude_what_is_for_one() -> None:
         parse_sink_options(given | {"streams": "A,"}, streaming=True)
 
 
-@pytest.mark.parametrize(
-    ("source", "columns", "expected"),
-    [
-        ("column", PLAIN, "idSource is column, but column 'msg_id' is missing"),
-        ("content", WITH_IDS, "idSource is content, but there is a column 'msg_id'"),
-    ],
-)
-def test_the_ids_come_from_where_the_options_say_or_the_write_is_refused(
-    source: str, columns: frozenset[str], expected: str
-) -> None:
-    given = {"servers": "nats://127.0.0.1:1", "stream": "S", "idSource": source}
-    options = parse_sink_options(given, streaming=True)
-
-    with pytest.raises(WriteRefused, match=expected):
-        decide_delivery(options, columns, overwrite=False)
-
-
 def test_the_column_stream_and_the_option_streams_belong_together() -> None:
     rows = StructType().add("subject", "string").add("data", "string")
 

@@ -133,8 +133,11 @@ class OptionReader:
     def _name_problem(self, name: str) -> str:
         if name in self._others:
             return self._of_another_use(name)
+        target = "bucket" if "bucket" in self._known else "stream"
         if name == "path":
-            return 'load() does not support a path: set the stream with option("stream", ...)'
+            return f'load() does not support a path: set option("{target}", ...)'
+        if name in {"stream", "bucket"}:
+            return f"unknown option {name!r}: {self._title} has the option {target}"
         if name in self._kafka:
             end = "sink" if self._use in {Use.WRITE, Use.WRITE_STREAM} else "source"
             return f"{name!r} is an option of Spark's Kafka {end}: use {self._kafka[name]}"

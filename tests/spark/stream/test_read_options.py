@@ -55,7 +55,7 @@ def streaming(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-def read(url: str, stream: sync.Stream, streaming: bool) -> Read:  # noqa: ARG001, FBT001
+def read(url: str, stream: sync.Stream, streaming: bool) -> Read:  # noqa: ARG001
     """Read the stream from its beginning, unless an option says otherwise."""
 
     def rows(**options: str) -> list[dict[str, Any]]:
@@ -126,8 +126,10 @@ def test_headers_are_a_column_in_the_form_that_is_asked_for(read: Read) -> None:
     assert all(b"Nr: %d\r\n" % row["seq"] in row["headers"] for row in raw)
 
 
+@pytest.mark.usefixtures("stream")
 def test_a_partition_has_at_most_so_many_records(
-    url: str, stream: sync.Stream, streaming: bool  # noqa: ARG001, FBT001
+    url: str,
+    streaming: bool,
 ) -> None:
     options = {"startingOffsets": "earliest", "minPartitions": "1"}
     _, whole = _parts(url, streaming=streaming, **options)
@@ -166,7 +168,9 @@ def test_a_sequence_that_is_not_reached_is_waited_for_and_reported(
 
 
 def test_a_start_that_was_removed_is_a_loss_unless_it_is_accepted(
-    url: str, jetstream: sync.JetStream, streaming: bool  # noqa: FBT001
+    url: str,
+    jetstream: sync.JetStream,
+    streaming: bool,
 ) -> None:
     made = jetstream.create_stream(
         StreamConfig(name=f"CUT{int(streaming)}", subjects=(f"CUT{int(streaming)}",))

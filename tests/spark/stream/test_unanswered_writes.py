@@ -63,7 +63,7 @@ def test_rows_in_flight_attempts_and_the_wait_for_an_answer_are_limited(
     with sync.connect(url) as client:
         received = client.subscribe(target.subject)
         client.flush()
-        with pytest.raises(RequestTimeout, match="within 0.15 s|in time") as refused:
+        with pytest.raises(RequestTimeout, match=r"within 0\.15 s|in time") as refused:
             writer.write(iter([rows]))
         client.publish(target.subject.replace(">", "end"), b"")
         seen = 0

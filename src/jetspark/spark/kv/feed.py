@@ -34,6 +34,7 @@ from jetspark.spark.stream.view import (
     StreamView,
     first_since,
     lend_for_planning,
+    no_bucket,
     view_of,
 )
 
@@ -67,7 +68,7 @@ class BucketChanges:
         return lend_for_planning(
             self._options.connection,
             doing=f"format {KV_FORMAT!r} cannot read bucket {bucket!r}",
-            missing=f"format {KV_FORMAT!r}: bucket {bucket!r} does not exist",
+            missing=no_bucket(KV_FORMAT, "bucket", bucket),
         )
 
     def find(self, client: sync.Client) -> sync.Stream:

@@ -207,9 +207,9 @@ class Sender:
         again = options.retries
         silent = (
             f"stream {stream!r} did not acknowledge rows within ackTimeoutMs="
-            f"{options.ack_timeout_s * 1000:.0f}, nor when they were sent again (retries={again}): "
-            "see whether it exists and its server is overloaded; then raise ackTimeoutMs, or lower "
-            "maxInFlight"
+            f"{options.ack_timeout_s * 1000:.0f}, nor when they were sent again "
+            f"(retries={again}): see whether it exists and its server is overloaded; then raise "
+            "ackTimeoutMs, or lower maxInFlight"
         )
         advice = _ADVICE | {RequestTimeout: silent}
         return Retries(again, outage_s=outage_of(again), also=also, advice=advice)

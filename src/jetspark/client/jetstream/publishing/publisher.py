@@ -435,7 +435,7 @@ class PublishWindow:
     async def _wait_for_room(self, wait: float) -> None:
         waiter: asyncio.Future[None] = self.loop.create_future()
         self._room.append(waiter)
-        # Before the wait: those that time out at the same moment no longer count then.
+        # Before the wait: those that time out at the same time no longer count then.
         waiting = self.pending
         try:
             async with asyncio.timeout(wait):

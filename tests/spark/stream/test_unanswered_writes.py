@@ -1,4 +1,4 @@
-"""A write whose rows nobody acknowledges: what its options limit, seen by who receives them."""
+"""A write whose rows are not acknowledged: what its options limit, seen by who receives them."""
 
 from typing import Any, NamedTuple
 

@@ -122,6 +122,24 @@ _OPTIONS: Final[Mapping[Use, tuple[str, ...]]] = {
 }
 
 
+# Options of Delta, in lower case.
+DELTA_OPTIONS: Final[Mapping[str, str]] = {
+    "readchangefeed": "readStream, which reads the changes of a bucket",
+    "readchangedata": "readStream, which reads the changes of a bucket",
+    "startingversion": "startingOffsets",
+    "endingversion": "nothing: a feed has no end (trigger availableNow reads up to now)",
+    "endingtimestamp": "nothing: a feed has no end (trigger availableNow reads up to now)",
+    "ignoredeletes": "nothing: deletions are rows of a feed, with the operation DEL or PURGE",
+    "ignorechanges": "nothing: a feed has every change as a row",
+    "skipchangecommits": "nothing: a feed has every change as a row",
+    "maxfilespertrigger": "maxOffsetsPerTrigger",
+    "mergeschema": "nothing: values are bytes, whose schema may change (registered_schema)",
+    "overwriteschema": "nothing: values are bytes, whose schema may change (registered_schema)",
+    "txnappid": "nothing: writing the same keys again changes nothing",
+    "txnversion": "nothing: writing the same keys again changes nothing",
+}
+
+
 def parse_kv_options(
     options: Mapping[str, str],
     *,
@@ -129,7 +147,7 @@ def parse_kv_options(
     zone: SessionZone | None = None,
 ) -> KvOptions:
     """Parse the options of a snapshot read, or raise ``InvalidOptions``."""
-    reader = OptionReader(KV_FORMAT, options, Use.READ, _OPTIONS)
+    reader = OptionReader(KV_FORMAT, options, Use.READ, _OPTIONS, delta=DELTA_OPTIONS)
     parsed = _snapshot_options(reader, default_min_partitions, zone)
     if reader.has("versionAsOf") and reader.has("timestampAsOf"):
         reader.problems.append("versionAsOf and timestampAsOf are mutually exclusive")
@@ -144,7 +162,7 @@ def parse_kv_feed_options(
     zone: SessionZone | None = None,
 ) -> KvFeedOptions:
     """Parse the options of a change feed, or raise ``InvalidOptions``."""
-    reader = OptionReader(KV_FORMAT, options, Use.READ_STREAM, _OPTIONS)
+    reader = OptionReader(KV_FORMAT, options, Use.READ_STREAM, _OPTIONS, delta=DELTA_OPTIONS)
     snapshot = _snapshot_options(reader, default_min_partitions, None)
     initial = reader.take("initialSnapshot", boolean, default=False)
     previous = reader.take("includePrevious", boolean, default=False)
@@ -192,7 +210,7 @@ def wants_previous(options: Mapping[str, str]) -> bool:
 def parse_kv_sink_options(options: Mapping[str, str], *, streaming: bool) -> KvSinkOptions:
     """Parse the options of a write, or raise ``InvalidOptions``."""
     use = Use.WRITE_STREAM if streaming else Use.WRITE
-    reader = OptionReader(KV_FORMAT, options, use, _OPTIONS)
+    reader = OptionReader(KV_FORMAT, options, use, _OPTIONS, delta=DELTA_OPTIONS)
     bucket = reader.take("bucket", _bucket, "", required=True)
     parsed = KvSinkOptions(
         bucket=bucket,

@@ -231,5 +231,6 @@ def test_a_domain_and_a_prefix(start: Start) -> None:
             assert sum(batch.num_rows for batch in rows) == 1
 
         assert _read(url, **where) == [1, 2, 3]
-    with pytest.raises(PlanningFailed, match="cannot read stream 'S'"):
-        _read(url, domain="elsewhere")
+    for where in ({"domain": "elsewhere"}, {"apiPrefix": "$JS.elsewhere.API"}):
+        with pytest.raises(PlanningFailed, match="cannot read stream 'S'"):
+            _read(url, **where)

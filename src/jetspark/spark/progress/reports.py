@@ -9,7 +9,7 @@ import json
 import logging
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from jetspark.spark.needs import needs_spark
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 Report = dict[str, Any]
 
 _log = logging.getLogger("jetspark.spark.progress")
-
-# Spark calls listeners in a thread: a query that has ended may not have been reported yet.
-_REPORTED_MS: Final = 10_000
 
 
 class SourceLag(NamedTuple):
@@ -96,8 +93,9 @@ def watch(
 def await_reports(spark: "SparkSession") -> None:
     """Wait until listeners were called for everything that queries have done so far.
 
-    Without it, a listener that is removed after ``awaitTermination`` misses the last reports. A
-    Connect client does not know what its server has not sent yet.
+    Spark calls listeners in a thread: one that is removed right after ``awaitTermination`` misses
+    the last reports. Waits 10 seconds at most. A Connect client does not know what its server has
+    not sent yet.
     """
     context = getattr(cast("Any", spark), "_sc", None)
     if context is None or context._jsc is None:  # noqa: SLF001 - Spark Connect, or Spark has ended
@@ -105,7 +103,7 @@ def await_reports(spark: "SparkSession") -> None:
     from py4j.protocol import Py4JError
 
     try:
-        context._jsc.sc().listenerBus().waitUntilEmpty(_REPORTED_MS)  # noqa: SLF001
+        context._jsc.sc().listenerBus().waitUntilEmpty()  # noqa: SLF001
     except Py4JError as error:
         _log.warning("the last reports of streaming queries may be missing: %s", error)
 

@@ -55,6 +55,10 @@ class Result:
         """Report something broken."""
         self.criticals.append(text)
 
+    def failed(self, error: Exception) -> None:
+        """Report that the check itself failed: a traceback would be a warning to a monitor."""
+        self.unknown = f"the check failed: {type(error).__name__}: {error}"
+
     def warn(self, text: str) -> None:
         """Report something that needs attention."""
         self.warnings.append(text)

@@ -128,8 +128,8 @@ class DirectGets:
                 request.batch,
                 page_bytes(request.max_bytes),
                 proof,
+                request.no_hdr,
             )
-            batch.no_headers = request.no_hdr
             self.work.append(batch)
 
     def _read_multi(

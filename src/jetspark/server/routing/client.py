@@ -85,15 +85,21 @@ class ConnectedClient(ServerOps):
     __deletable__: list[str] = ["parser"]  # noqa: RUF012 - read by mypyc
 
     def __init__(
-        self, router: Router, receiver: Receiver, max_control_line: i64, max_payload: i64
+        self,
+        router: Router,
+        receiver: Receiver,
+        max_control_line: i64,
+        max_payload: i64,
+        subscription_tokens_max: i64 = 0,
     ) -> None:
+        """``subscription_tokens_max``: how many tokens the subject of a SUB may have; 0: any."""
         self.router: Router = router
         self.receiver: Receiver = receiver
         self.parser: ServerParser = ServerParser(self, max_control_line, max_payload, False)
         # By sid.
         self.subscriptions: WideDict = WideDict()
         self.subscriptions_max: i64 = 0
-        self.subscription_tokens_max: i64 = 0
+        self.subscription_tokens_max: i64 = subscription_tokens_max
         # Whether operations are executed: the client is authenticated, and it is its turn.
         self.ready: bool = True
         self._entered: bool = True

@@ -304,9 +304,7 @@ class Router:
             if route_of(found).generation == self.generation:
                 return found
         match = Match([], [], [])
-        made = Route(b"", match, target, self.generation, True)
-        made.shared = True
-        match.keep_route(made)
+        match.keep_route(Route(b"", match, target, self.generation, True, True))
         if target is None:
             self._nowhere = match
         else:
@@ -691,11 +689,9 @@ class Router:
 
     def send_outbox(self) -> None:
         """Deliver the engine's outbox."""
-        entries = self.outbox.now
-        if not entries:
+        if not self.outbox.now:
             return
-        self.outbox.now = []
-        for entry in entries:
+        for entry in self.outbox.take():
             self.send(entry[0], entry[1], entry[2], entry[3], entry[4])
 
     def listens(self, subject: bytes) -> bool:

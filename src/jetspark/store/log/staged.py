@@ -227,6 +227,7 @@ class Staged:
             synced,
             before,
             parts,
+            self.seq,
         )
         self.writer = BytesWriter()
         self.parts = None
@@ -236,7 +237,6 @@ class Staged:
         self.open_messages = 0
         self.open_bytes = 0
         self.in_flight = group
-        group.last_seq = self.seq
         return group
 
     def landed(self) -> Group:

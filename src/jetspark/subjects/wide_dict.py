@@ -72,7 +72,7 @@ class WideDict:
         return found
 
     def some(self, count: i64) -> list[Any]:
-        """Return up to so many values."""
+        """Return at most ``count`` values."""
         found: list[Any] = []
         for part in self._parts:
             for value in part.values():

@@ -1,4 +1,4 @@
-"""`consumer ls`, `info`, `state`, `report`: what consumers are, and what they have to do."""
+"""`consumer ls`, `info`, `state`, `report`: configuration, state and backlog of consumers."""
 
 from jetspark.api.enums import AckPolicy, DeliverPolicy
 from jetspark.cli.output import Column, Fields, Output

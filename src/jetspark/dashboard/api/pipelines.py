@@ -66,7 +66,7 @@ class Pipelines:
             return []
         prefix = f"$KV.{name.removeprefix('KV_')}."
         newest = (await read_backwards(self._deployment, stream, 0, "", SAMPLE)).messages
-        # Most buckets are none of these, which their newest value tells.
+        # Most buckets are none of these, which their newest value shows.
         values = [each for each in newest if operation(each) is Operation.PUT]
         if not values or not _is_report(values[0].data):
             return []

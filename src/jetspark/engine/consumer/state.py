@@ -294,7 +294,7 @@ class ConsumerState:
         return self.pending.find(seq) >= 0
 
     def removed_together(self, lowest: i64, highest: i64, count: i64, many: bool) -> bool:
-        """Note that so many messages of a range were removed; False: each must be noted.
+        """Note that ``count`` messages of a range were removed; False: each must be noted.
 
         ``many``: to count again, when that is needed, is better than to visit each.
         """

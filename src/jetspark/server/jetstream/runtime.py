@@ -51,7 +51,7 @@ from jetspark.units import Nanoseconds, bounded, format_duration
 
 log: logging.Logger = logging.getLogger("jetspark.server")
 
-# A start lists so many streams in the log. What is wrong with one is always logged.
+# A start logs a line for each of this many streams. Problems are always logged.
 LISTED_MAX: Final = 100
 # How long a stop records the state of each stream.
 NOTES_MAX_NS: Final = 1_000_000_000

@@ -166,7 +166,7 @@ class Router:
         self.now = now
 
     def limit_subscriptions(self, subscriptions_max: i64) -> None:
-        """Allow the account so many subscriptions; 0: no limit."""
+        """Limit the subscriptions of the account; 0: no limit."""
         self.subscriptions_max = subscriptions_max
 
     def serve(

@@ -826,7 +826,7 @@ class StreamIndex:
             pass
 
     def sweep_step(self, staged: list[SubjectEntry], count: i64) -> bool:
-        """Visit so many subjects and forget those without messages; True when finished.
+        """Visit up to ``count`` subjects and forget those without messages; True when finished.
 
         From the highest id down, so that the ids at the end are dropped altogether. ``staged``
         are the subjects of staged messages.

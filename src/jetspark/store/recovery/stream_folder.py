@@ -159,7 +159,7 @@ class StreamFolder:
         own = OwnFiles(self._files, self._folder, names)
         manifest: Manifest | None = None
         damaged = list(COPIES)
-        # What is not listed is not opened in vain: a start has many streams to open.
+        # Files that do not exist are not opened: a start has many streams to open.
         if any(name in names for name in COPIES):
             manifest, damaged = read_manifests(self._files, self._folder, own.stream_id)
         identity = manifest.identity if manifest else own.identity()

@@ -27,6 +27,7 @@ FOLDERS = {
 NAMELESS = {"utils.py", "helpers.py", "common.py", "misc.py"}
 # A page by its name, and after a comma the heading: `wire.md, Consumers`.
 CITATION = re.compile(r"(?<![\w/.-])([a-z][a-z0-9-]*\.md)(?:, ([A-Z][A-Za-z -]+))?")
+NUMBERED = re.compile(r"[a-z][a-z0-9-]*\.md, [A-Z][A-Za-z -]+?(?:,| and) [0-9]+")
 PAGES = {path.name: path.read_text() for path in (ROOT / "docs").rglob("*.md")}
 # What people read; docs/reference is generated from docstrings.
 PROSE = [
@@ -155,6 +156,8 @@ def test_every_page_and_heading_that_code_cites_exists() -> None:
                 heading.startswith(line.lstrip("# ")) for line in headings(page)
             ):
                 lost.append(f"{named(path)}: {name}, {heading}")
+        # Sections have no numbers.
+        lost += [f"{named(path)}: {cited}" for cited in NUMBERED.findall(text)]
 
     assert lost == []
 

@@ -214,7 +214,7 @@ def framed(subject: bytes, reply: bytes, headers: bytes, body: bytes) -> bytes:
 
 
 def play(made: Street, maker: Maker, count: int) -> float:
-    """Play a number of sessions; return the longest wait of the neighbour, in ms of server time."""
+    """Play ``count`` sessions; return the longest wait of the neighbour, in ms of server time."""
 
     def sessions(target: Target) -> None:
         for _ in range(count):

@@ -4,8 +4,8 @@ Each account has its own budget of reads and deliveries: thirty accounts that us
 otherwise delay the clients of all others by thirty turns.
 
 This is not the queue of the clients (``net/turn_queue.py``): the time of accounts and the time of
-clients with unfinished input do not reduce each other, and an account asks for its next turn on its
-own instead of returning whether it has more to do.
+clients with unfinished input do not reduce each other, and an account asks for its next turn
+itself instead of returning whether it has more to do.
 """
 
 from collections import deque

@@ -290,7 +290,7 @@ class KeepSearch:
         self.end: i64 = 0
 
     def step(self, pending: PendingDeletions, rows: i64) -> bool:
-        """Visit up to ``rows`` rows; True when finished. Messages about to be removed do not count."""
+        """Visit up to ``rows`` rows; True when finished. Pending deletions do not count."""
         index = self.index
         n: i64 = index.segment_at(self.seq)
         while n >= 0:

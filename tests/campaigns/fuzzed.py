@@ -19,7 +19,7 @@ from pathlib import Path
 from msgspec import inspect
 from tests.campaigns.hostile import LONGEST_MS, Street, street
 from tests.support import limit_values as table
-from tests.support.hostile_clients import Target, connect
+from tests.support.hostile.clients import Target, connect
 
 from jetspark.api import consumer as consumers
 from jetspark.api import message as messages

@@ -17,6 +17,7 @@ from librt.strings import read_i32_le
 from librt.vecs import vec
 from mypy_extensions import i32, i64
 
+from jetspark.subjects.linear_hash_dict import LinearHashDict
 from jetspark.subjects.match import literal_head, matches
 from jetspark.subjects.tokens import DOT, has_empty_token, is_literal, is_valid_subject
 from jetspark.subjects.trie import (
@@ -31,7 +32,6 @@ from jetspark.subjects.trie import (
     only_leaf,
     remove_value,
 )
-from jetspark.subjects.wide_dict import WideDict
 
 __all__ = ["CACHE_SIZE", "Match", "Sublist"]
 
@@ -85,7 +85,7 @@ class Sublist:
         self._emptied: list[dict[bytes, Match]] = []
         self._looks_left: i64 = 0
         self._evictions: i64 = 0
-        self._literals: WideDict = WideDict()
+        self._literals: LinearHashDict = LinearHashDict()
         # How many of those start with an underscore: if clients share one inbox there are none,
         # and replies need not be looked up there.
         self._literal_inboxes: i64 = 0

@@ -8,8 +8,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from jetspark.subjects.linear_hash_dict import PART_SIZE, LinearHashDict
 from jetspark.subjects.match import token_end
-from jetspark.subjects.wide_dict import PART_SIZE, WideDict
 
 # Shared by all results without subscribers: most subjects of streams have none.
 _NO_SUBSCRIBERS: Final[list[object]] = []
@@ -312,7 +312,7 @@ class Node:
     def __init__(self) -> None:
         # Very many are in ``_wide``, which grows in small steps.
         self._children: dict[bytes, Node] = {}
-        self._wide: WideDict | None = None
+        self._wide: LinearHashDict | None = None
         self.count: i64 = 0
         # The first bytes of their tokens: most tokens that are no child need not be looked up.
         # A removed child may leave its bit.
@@ -357,7 +357,7 @@ class Node:
         self.firsts |= first_bit(token[0])
         wide = self._wide
         if wide is None and self.count > PART_SIZE:
-            wide = WideDict()
+            wide = LinearHashDict()
             for name, each in self._children.items():
                 wide.set(name, each)
             self._wide = wide

@@ -39,8 +39,8 @@ from jetspark.server.routing.header_rights import denied_by_headers, reach_furth
 from jetspark.server.routing.receiver import Receiver, Subscription
 from jetspark.server.routing.route import LARGE, Route
 from jetspark.server.routing.router import FanOut, Router
+from jetspark.subjects.linear_hash_dict import LinearHashDict
 from jetspark.subjects.tokens import has_empty_token, is_literal, is_valid_subject
-from jetspark.subjects.wide_dict import WideDict
 
 # A held operation: its kind, its bytes, the count of an UNSUB, and the frame of a publish.
 Held = tuple[str, bytes, bytes, bytes, int, Frame | None]
@@ -97,7 +97,7 @@ class ConnectedClient(ServerOps):
         self.receiver: Receiver = receiver
         self.parser: ServerParser = ServerParser(self, max_control_line, max_payload, False)
         # By sid.
-        self.subscriptions: WideDict = WideDict()
+        self.subscriptions: LinearHashDict = LinearHashDict()
         self.subscriptions_max: i64 = 0
         self.subscription_tokens_max: i64 = subscription_tokens_max
         # Whether operations are executed: the client is authenticated, and it is its turn.

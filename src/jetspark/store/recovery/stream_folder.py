@@ -52,7 +52,7 @@ from jetspark.store.recovery.findings import (
     Recovery,
     last_group,
 )
-from jetspark.store.recovery.later import LaterSegments
+from jetspark.store.recovery.later_segments import LaterSegments
 from jetspark.store.recovery.overlong import LENGTH_MAX as OVERLONG
 from jetspark.store.recovery.overlong import length_to_read
 from jetspark.store.recovery.own_files import OwnFiles

@@ -8,9 +8,9 @@ import click
 
 from jetspark.cli.output import Output
 from jetspark.cli.quantities import show_seconds
-from jetspark.cli.server.asking import Answer, ask_servers
 from jetspark.cli.server.check.result import Result
 from jetspark.cli.server.check.running import finish, take_format
+from jetspark.cli.server.querying import Answer, ask_servers
 
 _NANOSECONDS: Final = 1e9
 

@@ -13,7 +13,7 @@ from mypy_extensions import i64
 PART_SIZE: Final[i64] = 8_192
 
 
-class WideDict:
+class LinearHashDict:
     """Values by key, of up to ``PART_SIZE`` entries in order of insertion."""
 
     def __init__(self) -> None:

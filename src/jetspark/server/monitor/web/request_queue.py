@@ -11,8 +11,8 @@ from typing import Final
 
 # A turn of the loop starts no more work after this much CPU time.
 TURN_NS: Final = 4_000_000
-# While this much work of an address continues, none of it begins: the answers that are being made
-# need memory.
+# While this many requests of an address are being answered, no other one of it is started:
+# unfinished answers need memory.
 BEGUN_MAX: Final = 4
 
 

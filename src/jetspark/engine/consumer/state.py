@@ -63,7 +63,8 @@ class ConsumerState:
         self.gated: bool = False
         # Nothing is sent because of `max_ack_pending`.
         self.limited: bool = False
-        # It is in the lists of the run queue: to deliver, to be journalled.
+        # It is in the lists of the run queue: to deliver, to be journalled. Flags instead of sets
+        # of the queue, because each message asks for them.
         self.listed: bool = False
         self.unsaved: bool = False
         self.journalled: bool = journalled

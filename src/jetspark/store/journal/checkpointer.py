@@ -80,7 +80,9 @@ class Checkpointer:
 
     def _release(self, *, everything: bool) -> None:
         try:
-            failed = self._journal.release(everything=everything, go_on=lambda: not self._closing)
+            failed = self._journal.release(
+                everything=everything, may_continue=lambda: not self._closing
+            )
         except Exception:
             # A bug; the files stay in use, and groups are written with a sync each.
             log.exception("Releasing journal files failed")

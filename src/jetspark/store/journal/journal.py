@@ -313,7 +313,7 @@ class Journal:
         """Sync the segments that hold full files, or all; files without any can be used again.
 
         Returns the segments that could not be synced: their groups stay in the journal. Waits for
-        the disk, as long as ``may_continue``.
+        the disk, as long as ``may_continue()``.
         """
         with self._lock:
             full = list(self._full)

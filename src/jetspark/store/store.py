@@ -513,7 +513,7 @@ class FileStore:
     def close(self, may_continue: Callable[[], bool] = lambda: True) -> None:
         """Unlock the store; idempotent. Logs are closed before.
 
-        As long as ``may_continue``, segments are synced and the journal is emptied.
+        As long as ``may_continue()``, segments are synced and the journal is emptied.
         """
         for account, name in list(self._half_made):
             with suppress(OSError):

@@ -560,8 +560,8 @@ class Journal:
     def close(self, may_continue: Callable[[], bool] = lambda: True) -> bool:
         """Sync all segments and remove the files; True if the journal has nothing any more.
 
-        As long as ``may_continue``: if that ends, the next start reads the journal. Raises OSError if it
-        is unknown what is left.
+        As long as ``may_continue()``: otherwise the next start reads the rest. Raises OSError if
+        it is unknown what is left.
         """
         if self._zombie is None:
             self.release(everything=True, may_continue=may_continue)

@@ -205,8 +205,8 @@ def test_a_disk_that_refuses_costs_nothing(small: "Bench", step: int) -> None:
 def test_a_refused_rewriting_is_not_tried_at_every_commit(small: "Bench") -> None:
     seqs = fill(small)
     delete(small, [seq for seq in seqs if seq % 6])
-    task = small.log.take_task()
-    assert isinstance(task, Compactor)
+    chore = small.log.take_task()
+    assert isinstance(chore, Compactor)
     small.log.end_task(True)
 
     while (other := small.log.take_task()) is not None:
@@ -217,12 +217,12 @@ def test_a_refused_rewriting_is_not_tried_at_every_commit(small: "Bench") -> Non
 def test_messages_that_go_during_the_rewriting_stay_gone(small: "Bench") -> None:
     seqs = fill(small)
     delete(small, [seq for seq in seqs if seq % 4])
-    task = small.log.take_task()
-    assert isinstance(task, Compactor)
-    assert not task.step()
-    late = int(task.sources[0].seqs[0])
+    chore = small.log.take_task()
+    assert isinstance(chore, Compactor)
+    assert not chore.step()
+    late = int(chore.sources[0].seqs[0])
     delete(small, [late])
-    while not task.step():
+    while not chore.step():
         pass
     small.log.end_task(False)
     left = sequences(small.log)
@@ -248,12 +248,12 @@ def test_messages_evicted_during_the_rewriting_stay_evicted(small: "Bench") -> N
     left = sequences(small.log)
     size = len(messages(small.log)[1].body)
     small.log.set_limits(0, int(small.log.index.bytes), 0)
-    task = small.log.take_task()
-    assert isinstance(task, Compactor)
-    assert [source.name for source in task.sources] == [small.segments()[2].name]
+    chore = small.log.take_task()
+    assert isinstance(chore, Compactor)
+    assert [source.name for source in chore.sources] == [small.segments()[2].name]
     # As long as the first segment, and two messages of the next, of which the second is longer.
     new = small.publish(bytes((len(whole) + 3) * size))
-    while not task.step():
+    while not chore.step():
         pass
     small.log.end_task(False)
     remaining = [*left[len(whole) + 2 :], *new]
@@ -267,12 +267,12 @@ def test_messages_evicted_during_the_rewriting_stay_evicted(small: "Bench") -> N
 def test_everything_may_be_purged_during_the_rewriting(small: "Bench") -> None:
     seqs = fill(small)
     delete(small, [seq for seq in seqs if seq % 4])
-    task = small.log.take_task()
-    assert isinstance(task, Compactor)
+    chore = small.log.take_task()
+    assert isinstance(chore, Compactor)
     small.log.staged.purge(0, b"", 0)
     small.write()
     small.log.commit()
-    while not task.step():
+    while not chore.step():
         pass
     small.log.end_task(False)
     small.publish(b"after")
@@ -286,12 +286,12 @@ def test_a_log_that_closes_during_the_rewriting_gives_everything_back(small: "Be
     seqs = fill(small)
     kept = seqs[::4]
     delete(small, [seq for seq in seqs if seq not in kept])
-    task = small.log.take_task()
-    assert task is not None
-    assert not task.step()
+    chore = small.log.take_task()
+    assert chore is not None
+    assert not chore.step()
     small.log.close()
     small.store.close()
-    while not task.step():
+    while not chore.step():
         pass
     small.log.end_task(False)
 
@@ -405,12 +405,12 @@ def test_the_speed_of_rewriting_is_an_argument(small: "Bench") -> None:
     small.log.upkeep.rates = UpkeepRates(compaction_rate=1000)
     seqs = fill(small)
     delete(small, [seq for seq in seqs if seq % 5])
-    task = small.log.take_task()
-    assert isinstance(task, Compactor)
+    chore = small.log.take_task()
+    assert isinstance(chore, Compactor)
     moved = waited = 0
-    while not task.step():
-        waited += task.pause_ns()
-        moved = int(task.moved)
+    while not chore.step():
+        waited += chore.pause_ns()
+        moved = int(chore.moved)
     small.log.end_task(False)
 
     assert moved > 2000

@@ -196,7 +196,7 @@ class ConsumerState:
         self.pending.again(row, until)
 
     def begin_run(self) -> None:
-        """Start to deliver: whether `max_ack_pending` prevents it is found out again."""
+        """Start to deliver; `max_ack_pending` is checked again."""
         self.limited = False
 
     def stopped_by_limit(self, limited: bool) -> None:
@@ -297,7 +297,7 @@ class ConsumerState:
     def removed_together(self, lowest: i64, highest: i64, count: i64, many: bool) -> bool:
         """Note that ``count`` messages of a range were removed; False: each must be noted.
 
-        ``many``: to count again, when that is needed, is better than to visit each.
+        ``many``: recounting, when that is needed, costs less than visiting each.
         """
         if len(self.spent) > 0:
             return False

@@ -124,7 +124,7 @@ class Receiver:
         self.paused = True
 
     def resume(self) -> None:
-        """Get runs of messages again: the transport has taken what waited."""
+        """Allow runs of messages again: the transport has taken the waiting output."""
         self.paused = False
 
     def count_given(self, size: i64) -> None:

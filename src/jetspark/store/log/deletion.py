@@ -205,7 +205,7 @@ class PendingDeletions:
         return False
 
     def below(self, pattern: bytes) -> i64:
-        """Return below which sequence this very pattern is about to be purged; 0: it is not."""
+        """Return the sequence below which exactly this pattern is about to be purged; 0: none."""
         found = self.purges.get(pattern)
         return 0 if found is None else i64(found[1])
 

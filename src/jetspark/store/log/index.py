@@ -48,9 +48,9 @@ KEPT_PATTERNS: Final = 4
 KEPT_ENTRIES: Final = 2048
 # A search for the newest message of a pattern tries this many messages first.
 TRIED: Final[i64] = 1024
-# At most this many messages are left by a removal of all others at once.
+# Everything else is removed at once if at most this many messages are left.
 CLEARED_BUT: Final[i64] = 1024
-# It takes as long for this many subjects as one by one for a message.
+# Forgetting this many subjects at once takes as long as removing one message individually.
 CLEARED_SUBJECTS: Final[i64] = 16
 _UNKNOWN: Final[u8] = 0
 _NO: Final[u8] = 1
@@ -703,9 +703,9 @@ class StreamIndex:
         self.first_seq = self.last_seq + 1
 
     def clear_below(self, end: i64) -> bool:
-        """Remove every message below a sequence; False, and nothing is done: too many are not.
+        """Remove every message below a sequence at once; False if too many would be left: do nothing.
 
-        At once, as a rollup of everything does: it keeps the newest message.
+        For rollups of everything, which keep the newest message.
         """
         end = min(end, self.last_seq + 1)
         if not self.segments or self.last_seq - end > CLEARED_BUT:

@@ -703,7 +703,7 @@ class StreamIndex:
         self.first_seq = self.last_seq + 1
 
     def clear_below(self, end: i64) -> bool:
-        """Remove every message below a sequence at once; False if too many would be left: do nothing.
+        """Remove every message below a sequence at once; False, unchanged, if many are left.
 
         For rollups of everything, which keep the newest message.
         """

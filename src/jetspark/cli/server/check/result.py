@@ -49,7 +49,7 @@ class Result:
         self.warnings: Final[list[str]] = []
         self.oks: Final[list[str]] = []
         self.measures: Final[list[Measure]] = []
-        self.unknown = ""
+        self.unknown: str = ""
 
     def critical(self, text: str) -> None:
         """Report something broken."""

@@ -128,11 +128,12 @@ class Stream:
         self.batches.configure(rules)
 
     def settle_rules(self) -> None:
-        """Let messages expire by the configuration, which is durable now.
+        """Let messages and ids expire by the configuration, which is durable now.
 
         By one that cannot be written in the end, nothing may: their removal is not recorded.
         """
         self.expiry.configure(self.rules)
+        self.checks.settle()
 
     # Publishing --------------------------------------------------------------------------------
 

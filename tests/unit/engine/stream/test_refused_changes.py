@@ -101,3 +101,27 @@ def test_a_change_of_a_stream_that_cannot_be_written_removes_nothing(
 
     assert b"error" in bench.replies()[0]
     assert sequences(stream) == list(range(1, 10))
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_ids_are_forgotten_by_a_shorter_window_once_that_is_durable(
+    bench: Bench, refused: bool
+) -> None:
+    headers = b"NATS/1.0\r\nNats-Msg-Id: a\r\n\r\n"
+    stream = bench.create("S", "s.>")
+    bench.publish(stream, b"s.a", b"x", b"r", headers)
+    bench.submit()
+    bench.land()
+    bench.sent()
+    bench.wait(OLD)
+
+    start_update(bench, b'"duplicate_window":100000000')
+    if refused:
+        bench.fail(OSError(errno.ENOSPC, "no"))
+        stream.log.access.set_full(False)
+    else:
+        bench.land()
+    bench.sent()
+    bench.publish(stream, b"s.a", b"x", b"r", headers)
+
+    assert stream.log.staged.seq == (1 if refused else 2)

@@ -50,6 +50,7 @@ from jetspark.errors.codes import ErrCode
 from jetspark.ids import Nuid
 from jetspark.steps import Pace
 from jetspark.store.format.manifest import Identity
+from jetspark.store.log.limits import Limits
 from jetspark.store.log.stream_log import Group, StreamLog
 from jetspark.store.store import FileStore
 from jetspark.subjects.sublist import Sublist
@@ -413,8 +414,7 @@ class Engine:
         requests about the stream wait for that.
         """
         log = stream.log
-        log.set_limits(*evicting(config))
-        log.staged.configure(encode(config))
+        log.staged.configure(encode(config), Limits(*evicting(config)))
         self.mark_dirty(stream)
         operation = self.operations.begin(config.name)
         self._changes[stream] = Change(int(log.staged.revision), operation)
@@ -429,6 +429,7 @@ class Engine:
         if change is None or stream.log.identity.revision < change.revision:
             return
         del self._changes[stream]
+        stream.settle_rules()
         self.usage.settle(stream)
         self._subjects.settle(stream)
         self._clean_subjects()
@@ -440,8 +441,8 @@ class Engine:
         self._subjects.take_back(stream)
         self._clean_subjects()
         durable = decode_config(bytes(stream.log.identity.config))
-        stream.log.set_limits(*evicting(durable))
         self._configure(stream, durable)
+        stream.settle_rules()
 
     def _configure(self, stream: Stream, config: StreamConfig) -> None:
         stream.configure(config)

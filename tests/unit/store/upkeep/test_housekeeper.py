@@ -219,7 +219,7 @@ def test_tasks_are_done_while_the_log_is_written(bench: "Bench") -> None:
         ended += not failed
         bench.log.end_task(failed)
 
-    bench.log.set_limits(20, 0, 0)
+    bench.limit(20, 0, 0)
     waiting = 0
     for _ in range(100):
         bench.publish(b"x" * 1_000)

@@ -28,7 +28,7 @@ def bodies(bench: "Bench") -> dict[int, bytes]:
 
 
 def test_what_a_start_shows_after_a_failed_sync_survives_a_power_failure(bench: "Bench") -> None:
-    bench.log.set_limits(2, 0, 0)
+    bench.limit(2, 0, 0)
     bench.publish(b"one", b"two")
     bench.stage(b"three")
     fail_sync(bench)

@@ -49,7 +49,10 @@ async def publish_columns(
         except Exception as error:  # noqa: BLE001 - raised below, after all answers
             if failure is None:
                 failure = error
-                failure.add_note(f"row {row} of the chunk, subject {messages.subjects[row]!r}")
+                # Spark shows the last line of an error: the cause belongs there, too.
+                failure.add_note(
+                    f"{error} (row {row} of the chunk, subject {messages.subjects[row]!r})"
+                )
             continue
         last = max(last, ack.seq)
         duplicates += bool(ack.duplicate)

@@ -86,6 +86,21 @@ def floors_after_removals(client: RawClient, storage: str) -> list[Any]:
     return seen
 
 
+def floors_without_acknowledgements(client: RawClient, storage: str) -> list[Any]:
+    make(client, 4, storage=storage)
+    consumer(client, ack_policy="none")
+    assert len(pulled(client, b'{"batch":2,"no_wait":true}', 2)) == 2
+    seen = []
+    for verb, body in (
+        ("STREAM.MSG.DELETE.S", {"seq": 1}),
+        ("STREAM.PURGE.S", {"filter": "s.1"}),
+        ("STREAM.PURGE.S", {}),
+    ):
+        api(client, verb, **body)
+        seen.append(api(client, "CONSUMER.INFO.S.c")["ack_floor"])
+    return seen
+
+
 def pulls_that_are_over(client: RawClient, storage: str) -> list[Any]:
     make(client, 2, storage=storage)
     consumer(client)
@@ -99,6 +114,7 @@ SCRIPTS: Final[dict[str, Callable[[RawClient, str], list[Any]]]] = {
     "interest": interest_without_consumers,
     "deletes": deletes_of_what_is_not_there,
     "floors": floors_after_removals,
+    "floors without acks": floors_without_acknowledgements,
     "pulls": pulls_that_are_over,
 }
 

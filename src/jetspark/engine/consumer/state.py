@@ -338,7 +338,7 @@ class ConsumerState:
 
     def pass_by(self, start: i64, now: i64) -> None:
         """Continue at a sequence after a purge; removed messages are no longer pending."""
-        if self.consumer_seq > 0:
+        if self.consumer_seq > 0 and self.policy != ACK_NONE:
             self.acked_ns = now
         self._drop_before(start)
         cursor = self.cursor

@@ -29,6 +29,7 @@ from jetspark.server.routing.receiver import Receiver, Subscription, Traffic
 from jetspark.server.routing.relay import NO_RELAY, Relay
 from jetspark.server.routing.route import NARROW_MAX, Route, is_compact, route_of, units_of
 from jetspark.subjects.sublist import Match, Sublist
+from jetspark.subjects.tokens import has_empty_token
 from jetspark.turn import Turn
 
 # A payload or header block of this size or more is not copied for each receiver.
@@ -280,7 +281,8 @@ class Router:
         """Return the engine's interest in a subject."""
         stored = self._stored
         if stored is None or subject.startswith(b"$"):
-            return self._resolve(subject)
+            # No pattern matches a subject with an empty token: its requests have no responders.
+            return None if has_empty_token(subject) else self._resolve(subject)
         match = stored.find(subject)
         if stored.walks.nodes > 0:
             self.count_walks(stored)

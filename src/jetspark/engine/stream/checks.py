@@ -17,7 +17,7 @@ from jetspark.engine.stream.counters import (
     parse_integer,
 )
 from jetspark.engine.stream.dedupe import DuplicateWindow
-from jetspark.engine.stream.expectations import expected_sequence, staged_last, staged_last_of
+from jetspark.engine.stream.expectations import LastLooks, expected_sequence, staged_last
 from jetspark.engine.stream.headers import PublishHeaders
 from jetspark.engine.stream.quota import Quota
 from jetspark.engine.stream.rare_headers import increment_problem, rollup_problem
@@ -148,6 +148,7 @@ class Checks:
         self.in_flight_id: bytes = self.durable_id
         self.last_id: bytes = self.durable_id
         self.counters: Counters = Counters(log)
+        self._lasts: LastLooks = LastLooks(log)
 
     def configure(self, rules: Rules, quota: Quota | None) -> None:
         """Apply a configuration."""
@@ -164,6 +165,7 @@ class Checks:
         """Check a message; ``in_batch``: its batch headers have no further meaning.
 
         If the disk fails to read what a check needs, the message is refused with that error.
+        Raises LongLook, before anything has changed, if it takes several turns.
         """
         judged = self.judged
         judged.begin(block, body)
@@ -414,7 +416,7 @@ class Checks:
         if len(headers.expected_subject_seq) > 0:
             if len(headers.expected_subject) > 0:
                 subject = headers.expected_subject
-            actual = staged_last_of(self.log, subject)
+            actual = self._lasts.last_of(subject)
             if expected_sequence(headers.expected_subject_seq) != actual:
                 judged.depends_on_state()
                 return error_body(ErrCode.WRONG_LAST_SEQUENCE, seq=int(actual))

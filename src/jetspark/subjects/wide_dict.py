@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
-PART_SIZE: Final[i64] = 8_192
+PART_SIZE: Final[i64] = 2_048
 
 
 class WideDict:

@@ -387,14 +387,22 @@ class ConsumerState:
         """Forget pending messages that were removed, or are before the place to continue."""
         pending = self.pending
         cursor = self.cursor
-        moved = self.floor_seq < start
-        if moved:
+        if self.floor_seq < start:
             self.floor_seq = start - 1
+            rows = pending.rows_up_to(start - 1)
+            row = pending.head + rows - 1
+            while row >= pending.head:
+                if pending.words[row] != GONE:
+                    self.floor_consumer_seq = max(
+                        self.floor_consumer_seq, pending.consumer_seqs[row]
+                    )
+                    break
+                row -= 1
+            pending.release_rows(rows)
         gone = [
             int(pending.seqs[row])
             for row in range(int(pending.head), len(pending.seqs))
-            if pending.words[row]
-            and ((moved and pending.seqs[row] < start) or not cursor.exists(pending.seqs[row]))
+            if pending.words[row] and not cursor.exists(pending.seqs[row])
         ]
         for seq in gone:
             row = pending.find(seq)

@@ -1,5 +1,6 @@
 """Expectations of a publisher, compared with the staged state."""
 
+from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import i64
@@ -70,15 +71,29 @@ def staged_last_of(log: StreamLog, subject: bytes) -> i64:
 
 
 class LongLook(Exception):
-    """The last sequence of a pattern takes several turns: ``step``, then ask again."""
+    """What decides about a message takes several turns to look up: ``step``, then ask again.
+
+    ``look`` does as much as a turn allows, and returns True when the answer is known.
+    """
+
+    def __init__(self, what: str, look: Callable[[], bool]) -> None:
+        super().__init__(f"{what} takes several turns")
+        self._look: Callable[[], bool] = look
+
+    def step(self) -> bool:
+        """Look as far as this turn allows; True when the answer is known: ask now."""
+        return self._look()
+
+
+class PatternLook:
+    """The search for the last message of a pattern."""
 
     def __init__(self, looks: "LastLooks", search: LastSearch) -> None:
-        super().__init__(f"the last message of {search.pattern!r} takes several turns")
         self._looks: LastLooks = looks
         self._search: LastSearch = search
 
     def step(self) -> bool:
-        """Search as far as this turn allows; True when the answer is known: ask now."""
+        """Search as far as this turn allows; True when it is over."""
         if not self._search.step():
             return False
         # Another pattern may have been searched for meanwhile.
@@ -126,7 +141,7 @@ class LastLooks:
         if search is None or search.pattern != subject:
             search = LastSearch(self._log.index, subject)
         if not search.catch_up(CAUGHT_UP):
-            raise LongLook(self, search)
+            raise LongLook("the last message of a pattern", PatternLook(self, search).step)
         return search.last
 
     def keep(self, search: LastSearch) -> None:

@@ -37,8 +37,8 @@ from jetspark.engine.replicate.copies import Copies, level_of
 from jetspark.engine.replicate.upstream import NoUpstreams, Upstreams
 from jetspark.engine.restore import is_marked
 from jetspark.engine.settings import EngineSettings, ceilings_of
-from jetspark.engine.stream.expectations import LongLook
 from jetspark.engine.stream.config import decode_config, evicting
+from jetspark.engine.stream.expectations import LongLook
 from jetspark.engine.stream.state import stream_info
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, REQUEST, TRANSFER, Target

@@ -349,11 +349,7 @@ class Sublist:
     def _settled_leaves(self, subject: bytes) -> list[Leaf]:
         """Return the leaves that a long search found, or start it: raises ``LongSearch``."""
         settled = self._settled
-        if (
-            settled is None
-            or settled.generation != self.generation
-            or settled.subject != subject
-        ):
+        if settled is None or settled.generation != self.generation or settled.subject != subject:
             raise LongSearch(self, LongWalk(self._root, subject))
         leaf: Leaf | None = self._literals.get(subject)
         return settled.leaves if leaf is None else [leaf, *settled.leaves]

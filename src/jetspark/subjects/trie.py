@@ -529,8 +529,8 @@ def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64, walks: Wal
 def only_leaf(root: Node, subject: bytes, known: Leaf | None, walks: Walks) -> Leaf | None:
     """Return the leaf of the only pattern that matches ``subject``; ``SEVERAL`` if more do.
 
-    ``TOO_LONG`` if the search takes too long. ``known`` is one that matches, outside the trie. Nothing is allocated for a subject that leads
-    nowhere. Empty tokens are not detected.
+    ``TOO_LONG`` if the search takes too long. ``known`` is one that matches, outside the trie.
+    Nothing is allocated for a subject that leads nowhere. Empty tokens are not detected.
     """
     end: i64 = len(subject)
     node = root

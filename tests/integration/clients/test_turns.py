@@ -713,7 +713,9 @@ def test_patterns_that_no_order_of_subjects_helps_with_are_searched_in_steps(
             answer = json.loads(client.request(b"STREAM.MSG.GET.S", body))
             assert answer["message"]["seq"] == 7_001
         for selection in ({"last_by_subj": "s.*.x.none"}, {"next_by_subj": "s.*.x.none"}):
-            answer = json.loads(client.request(b"STREAM.MSG.GET.S", json.dumps(selection).encode()))
+            answer = json.loads(
+                client.request(b"STREAM.MSG.GET.S", json.dumps(selection).encode())
+            )
             assert answer["error"]["err_code"] == 10037
         probe.check()
         # Each is decided in order, by what is stored then.
@@ -725,7 +727,7 @@ def test_patterns_that_no_order_of_subjects_helps_with_are_searched_in_steps(
             block += b"Nats-Expected-Last-Subject-Sequence-Subject: %b\r\n\r\n" % pattern.encode()
             size = len(block)
             client.send(b"HPUB %b out.%d %d %d\r\n%b\r\n" % (subject, n, size, size, block))
-        answers = [client.until(b"}\r\n") for _ in range(3)]
+        answers = sorted(client.until(b"}\r\n") for _ in range(3))  # refusals come last
         assert b'"seq":%d' % (count + 1) in answers[0]
         assert b"wrong last sequence: %d" % (count + 1) in answers[1]
         assert b'"seq":%d' % (count + 2) in answers[2]
@@ -759,3 +761,38 @@ def test_one_acknowledgement_of_everything_before_it_fits_in_a_turn(probe: TurnP
         assert info["num_ack_pending"] == 0
         assert info["ack_floor"]["stream_seq"] == count
         probe.check(20 if COMPILED else 150)
+
+
+def test_ids_of_very_many_messages_are_read_in_steps_after_a_start(tmp_path: Path) -> None:
+    count = 120_000 if COMPILED else 8_000
+    for is_first in (True, False):
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            TurnProbe(tmp_path, patch) as probe,
+            probe.client() as client,
+        ):
+            if is_first:
+                config = {"name": "S", "subjects": ["s"], "duplicate_window": 3_600 * 10**9}
+                client.request(b"STREAM.CREATE.S", json.dumps(config).encode())
+                for first in range(0, count, 1_000):
+                    client.send(b"".join(with_id(n, b"") for n in range(first, first + 1_000)))
+                    client.settle()
+                client.send(b"SUB out 1\r\n" + with_id(count, b"out"))
+                client.until(b'"seq":%d' % (count + 1))
+                continue
+            client.send(b"SUB out.* 1\r\nPUB s out.0 0\r\n\r\n")
+            client.until(b'"seq":%d}\r\n' % (count + 2))
+            probe.longest_ms()
+            # In order, although each of them waits for the ids.
+            client.send(with_id(7, b"out.1") + with_id(count + 1, b"out.2"))
+            client.send(with_id(count, b"out.3") + b"PUB s out.4 0\r\n\r\n")
+            answers = sorted(client.until(b"}\r\n") for _ in range(4))
+            probe.check(25 if COMPILED else 150)
+    found = [json.loads(answer.partition(b"\r\n")[2] + b"}") for answer in answers]
+    assert [answer.get("duplicate", False) for answer in found] == [True, False, True, False]
+    assert [answer["seq"] for answer in found] == [8, count + 3, count + 1, count + 4]
+
+
+def with_id(number: int, reply: bytes) -> bytes:
+    block = b"NATS/1.0\r\nNats-Msg-Id: id-%d\r\n\r\n" % number
+    return b"HPUB s %b %d %d\r\n%b\r\n" % (reply, len(block), len(block), block)

@@ -164,9 +164,7 @@ class DirectGets:
             batch.no_headers = request.no_hdr
             self.work.append(batch)
 
-    def _search(
-        self, stream: Stream, request: MsgGetRequest, reply: bytes, proof: bytes
-    ) -> None:
+    def _search(self, stream: Stream, request: MsgGetRequest, reply: bytes, proof: bytes) -> None:
         """Answer a read of one message when the search for it is over."""
         outlet = self._ports.reply_outlet(reply)
         if outlet is None:

@@ -168,9 +168,8 @@ class DuplicateWindow:
             self._sequences.pop(self.queue.pop())
         self._newest_seq = min(self._newest_seq, seq)
         self._live = min(self._live, seq + 1)
-        while (
-            self._run < i64(len(self._times))
-            and self._starts[-1] >= self._dropped + i64(len(self.queue))
+        while self._run < i64(len(self._times)) and self._starts[-1] >= self._dropped + i64(
+            len(self.queue)
         ):
             self._times, _ = pop(self._times)
             self._starts, _ = pop(self._starts)

@@ -1,8 +1,8 @@
 """The newest message of a pattern, and the next one after a sequence, found in steps.
 
 Most searches end at once, by the newest messages or by the order of the subjects
-(``StreamIndex.quick_last`` and ``quick_next``). A pattern that no order helps with, ``*.*.x`` where
-all first tokens differ, is compared with every subject: some of them in each turn of the loop.
+(``StreamIndex.quick_last`` and ``quick_next``). A pattern that no order helps with, ``*.*.x``
+where all first tokens differ, is compared with every subject: some of them in each turn.
 """
 
 from typing import Final

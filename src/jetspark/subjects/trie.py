@@ -244,7 +244,7 @@ class Walks:
 
     def __init__(self, most: i64) -> None:
         self.nodes: i64 = 0
-        # A search through more nodes than this is cut off.
+        # A search through more nodes than this ends early.
         self.most: i64 = most
 
     def take_nodes(self) -> i64:

@@ -142,7 +142,7 @@ class Checks:
         self.judged: Judgement = Judgement()
         self.window: DuplicateWindow = DuplicateWindow(rules.window, max_ids)
         self.window_loaded: bool = False
-        # How far the ids were read that it has after a start; 0: not begun.
+        # How far the ids were read that it has after a start; 0: not at all.
         self._load_at: i64 = 0
         self._load_failed: bool = False
         self.room: Room = Room(rules, log)

@@ -52,6 +52,7 @@ HOT = [
     "store/log/staged.py",
     "store/log/staged_rows.py",
     "store/log/stream_log.py",
+    "store/log/pattern_search.py",
     "store/log/subject_order.py",
     "store/log/subject_table.py",
     "store/log/timeline.py",

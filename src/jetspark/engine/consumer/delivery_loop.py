@@ -183,7 +183,7 @@ class DeliveryLoop:
             self.stalled.append(delivery)
         elif reason == IDLE and delivery.waiting:
             consumer.requests.end_of_messages()
-        if state.released:
+        if state.has_released():
             self._interest.acknowledged(state)
         self._consumers.timed.note(delivery)
 

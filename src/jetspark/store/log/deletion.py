@@ -204,6 +204,13 @@ class PendingDeletions:
                 return True
         return False
 
+    def has_seq(self, index: StreamIndex, seq: i64) -> bool:
+        """Return whether a durable message is about to be removed."""
+        columns = index.segment_of(seq)
+        if columns is None:
+            return False
+        return self.has(seq, index.entries[i64(columns.subjects[seq - columns.base])].subject)
+
     def below(self, pattern: bytes) -> i64:
         """Return the sequence below which exactly this pattern is about to be purged; 0: none."""
         found = self.purges.get(pattern)

@@ -221,6 +221,7 @@ _SHORT_WALK: Final[i64] = 64
 _BITS: Final[i64] = 61
 _LENGTH_MAX: Final[i64] = _BITS - 1
 _ALL: Final[i64] = (1 << 61) - 1
+_HIGHEST_BIT: Final[i64] = 1 << 62
 _HASH_MASK: Final[i64] = 0x3FFFFFFFFFFFFFF
 _SECOND_HASH: Final[i64] = 20
 _THIRD_HASH: Final[i64] = 40
@@ -262,21 +263,19 @@ class Traits:
 
     def add(self, token: bytes, place: i64, *, is_last: bool) -> None:
         """Add a literal token."""
-        one: i64 = 1
         value: i64 = hash(token) & _HASH_MASK
         moved = place * _PLACE_FACTOR
-        self.literals |= one << ((value + moved) % _BITS)
-        self.other_literals |= one << (((value >> _SECOND_HASH) + moved) % _BITS)
+        self.literals |= _bit((value + moved) % _BITS)
+        self.other_literals |= _bit(((value >> _SECOND_HASH) + moved) % _BITS)
         if is_last:
-            self.last = one << ((value >> _THIRD_HASH) % _BITS)
+            self.last = _bit((value >> _THIRD_HASH) % _BITS)
 
 
 def pattern_traits(tokens: list[bytes]) -> Traits:
     """Return what a subject must have for a pattern to match it."""
     traits = Traits()
-    one: i64 = 1
     count: i64 = len(tokens)
-    traits.lengths = one << min(count, _LENGTH_MAX)
+    traits.lengths = _bit(min(count, _LENGTH_MAX))
     for place, token in enumerate(tokens, 1):
         if token == b">" and place == count:
             # As many tokens, or more.
@@ -290,9 +289,8 @@ def subject_traits(subject: bytes, cut: i64) -> Traits:
     """Return what a subject has; its last token stands for any token if it starts at ``cut``."""
     tokens = subject.split(b".")
     traits = Traits()
-    one: i64 = 1
     count: i64 = len(tokens)
-    traits.lengths = one << min(count, _LENGTH_MAX)
+    traits.lengths = _bit(min(count, _LENGTH_MAX))
     if cut < len(subject):
         traits.literals = traits.other_literals = _ALL
         return traits
@@ -574,8 +572,15 @@ def only_leaf(root: Node, subject: bytes, known: Leaf | None, walks: Walks) -> L
 
 def first_bit(byte: i64) -> i64:
     """Return the bit of a token's first byte in ``Node.firsts``."""
-    one: i64 = 1
-    return one << (byte & 31)
+    return _bit(byte & 31)
+
+
+def _bit(number: i64) -> i64:
+    """Return the number with this bit, of 0 to 62.
+
+    Not ``1 << number``: mypyc shifts a small constant as a C ``int``, of 32 bits.
+    """
+    return _HIGHEST_BIT >> (62 - number)
 
 
 def merge(leaves: list[Leaf]) -> Match:

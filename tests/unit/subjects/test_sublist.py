@@ -588,3 +588,22 @@ def test_branches_that_cannot_lead_to_a_match_are_skipped(ending: bytes, asked: 
 
     # There are more than 2,000 nodes to visit; a few of the tokens share a bit.
     assert made.walks.take_nodes() < 300 * 500
+
+
+@pytest.mark.parametrize("length", [12, 31, 32, 33, 34, 60, 61, 62, 63, 64, 65, 96, 128, 500])
+def test_long_searches_find_patterns_for_subjects_of_any_length(length: int) -> None:
+    tokens = [b"a"] * 11 + [b"t%d" % n for n in range(11, length)]
+    subject = b".".join(tokens)
+    patterns = [b"*." + b".".join(tokens[1:count]) + b".>" for count in {2, 11, length - 1}]
+    patterns += [b"*." + b".".join(tokens[1:]), b"*." + b".".join(tokens[1:-1]) + b".*"]
+    made = Sublist(0)
+    for head in BRANCHES:
+        made.insert(head + b".z", b"", None)
+
+    for pattern in patterns:
+        made.insert(pattern, b"", pattern)
+        for found in (made.find, made.match, made.match_once):
+            assert found(subject).plain == [pattern]
+        assert made.has_interest(subject)
+        assert made.walks.take_nodes() > 0
+        made.remove(pattern, b"", pattern)

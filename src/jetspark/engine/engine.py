@@ -582,6 +582,7 @@ class Engine:
         For a few subjects: ``claiming`` is for many.
         """
         own = self.streams.get(config.name)
+        self._subjects.check_width(config.subjects, own)
         for subject in config.subjects:
             pattern = subject.encode()
             if self._subjects.overlap(pattern, own):
@@ -616,6 +617,7 @@ class Engine:
         own = self.streams.get(config.name)
         pace = Pace()
         try:
+            self._subjects.check_width(config.subjects, own)
             for subject in config.subjects:
                 pattern = subject.encode()
                 while self._subjects.overlap(pattern, own):

@@ -18,6 +18,8 @@ _NO_NAMES: Final[list[bytes]] = []
 
 # A node with at most this many children has exactly their first bytes after a removal.
 _FIRSTS_EXACT: Final = 8
+# The width of the widest child is found again after a removal if there are at most this many.
+_WIDTHS_COMPARED: Final = 64
 
 # Up to this many subscribers of one pattern are searched linearly; more are found by identity.
 _SEARCHED_MAX: Final = 32
@@ -305,6 +307,10 @@ class Node:
     It knows what the patterns below it have in common, so that a search skips those that agree
     with a subject in their first tokens and fail at a later one. What was removed still counts:
     a search then skips less.
+
+    Nor can it skip what has nothing in common. ``width`` is the number of nodes that a search which
+    skips none visits from here on: one with a ``*`` at each level beside literal children has twice
+    as many per level.
     """
 
     def __init__(self) -> None:
@@ -324,6 +330,37 @@ class Node:
         self._lasts: i64 = 0
         self._literals: i64 = _ALL
         self._other_literals: i64 = _ALL
+        self.width: i64 = 1
+        # The largest of the literal children; among very many, that of one that was removed stays.
+        self._widest: i64 = 0
+        self._is_outdated: bool = False
+
+    def widen(self, child: "Node") -> bool:
+        """Follow a child that may have become wider; False if this changes nothing."""
+        if child is not self.star and child.width > self._widest:
+            self._widest = child.width
+        return self._add_up()
+
+    def narrow(self, width: i64) -> bool:
+        """Follow a child of this width that has less now; False if this changes nothing."""
+        if width == self._widest:
+            self._is_outdated = True
+        if self._is_outdated and self.count <= _WIDTHS_COMPARED:
+            self._is_outdated = False
+            self._widest = 0
+            for child in self._children.values():
+                self._widest = max(self._widest, child.width)
+            if self._wide is not None:
+                for wide in self._wide.values():
+                    self._widest = max(self._widest, wide.width)
+        return self._add_up()
+
+    def _add_up(self) -> bool:
+        before = self.width
+        self.width = 1 + self._widest
+        if self.star is not None:
+            self.width += self.star.width
+        return self.width != before
 
     def admit(self, pattern: Traits) -> None:
         """Note what a new pattern below this node requires."""
@@ -392,17 +429,21 @@ def leaf_of(root: Node, pattern: bytes) -> Leaf:
     tokens = pattern.split(b".")
     traits = pattern_traits(tokens)
     left: i64 = len(tokens)
+    path: list[Node] = [root]
+    is_new = False
+    leaf: Leaf | None = None
     for token in tokens:
         left -= 1
         if left == 0 and token == b">":
-            tail = node.tail
-            if tail is None:
-                tail = Leaf()
-                node.tail = tail
-            return tail
+            leaf = node.tail
+            if leaf is None:
+                leaf = Leaf()
+                node.tail = leaf
+            break
         is_star = token == b"*"
         child = node.star if is_star else node.child(token)
         if child is None:
+            is_new = True
             child = Node()
             if is_star:
                 node.star = child
@@ -410,10 +451,16 @@ def leaf_of(root: Node, pattern: bytes) -> Leaf:
                 node.add_child(token, child)
         child.admit(traits)
         node = child
-    leaf = node.leaf
+        path.append(node)
     if leaf is None:
-        leaf = Leaf()
-        node.leaf = leaf
+        leaf = node.leaf
+        if leaf is None:
+            leaf = Leaf()
+            node.leaf = leaf
+    if is_new:
+        depth: i64 = len(path) - 1
+        while depth > 0 and path[depth - 1].widen(path[depth]):
+            depth -= 1
     return leaf
 
 
@@ -441,14 +488,21 @@ def remove_value(root: Node, pattern: bytes, queue: bytes, value: object) -> boo
             node.tail = None
         else:
             node.leaf = None
-    for depth in range(len(path) - 1, 0, -1):
-        if not path[depth].is_empty():
-            break
-        parent = path[depth - 1]
-        if tokens[depth - 1] == b"*":
-            parent.star = None
+    depth: i64 = len(path) - 1
+    width: i64 = 0
+    while depth > 0 and path[depth].is_empty():
+        width = path[depth].width
+        depth -= 1
+        if tokens[depth] == b"*":
+            path[depth].star = None
         else:
-            parent.remove_child(tokens[depth - 1])
+            path[depth].remove_child(tokens[depth])
+    while width > 0:
+        before = path[depth].width
+        if not path[depth].narrow(width) or depth == 0:
+            break
+        width = before
+        depth -= 1
     return True
 
 

@@ -39,6 +39,7 @@ from jetspark.server.routing.header_rights import denied_by_headers, reach_furth
 from jetspark.server.routing.receiver import Receiver, Subscription
 from jetspark.server.routing.route import LARGE, Route
 from jetspark.server.routing.router import FanOut, Router
+from jetspark.subjects.sublist import WIDTH_MAX
 from jetspark.subjects.tokens import has_empty_token, is_literal, is_valid_subject
 from jetspark.subjects.wide_dict import WideDict
 
@@ -409,11 +410,17 @@ class ConnectedClient(ServerOps):
                 receiver.queue(encode_err(b"Invalid Subject"))
                 return
             subscription = Subscription(receiver, subject, queue, sid)
-            self.subscriptions.set(sid, subscription)
             sublist = self.router.sublist
             looks = sublist.looks
+            width = sublist.width()
             sublist.insert(subject, queue, subscription)
             self.router.turn.spend((sublist.looks - looks) // LOOKS_PER_UNIT)
+            if width < sublist.width() and sublist.width() > WIDTH_MAX:
+                # Nobody may make the searches for the messages of all others longer.
+                sublist.remove(subject, queue, subscription)
+                receiver.queue(encode_err(b"maximum subscriptions exceeded"))
+                return
+            self.subscriptions.set(sid, subscription)
             self.router.consumer_replies.on_subscription(subject, 1)
             self.router.relay.on_sub(subscription)
         if self.verbose:

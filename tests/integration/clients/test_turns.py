@@ -421,6 +421,27 @@ def test_patterns_that_would_make_searches_long_are_refused(probe: TurnProbe) ->
     assert sublist.width() == 1
 
 
+@pytest.mark.parametrize("end", ["unsub", "connect", "close"])
+def test_subscriptions_of_long_subjects_end_in_steps(probe: TurnProbe, end: str) -> None:
+    """Each token is a node of its own."""
+    count = 400
+    stars = b"*." * 1_900
+    with probe.client() as client:
+        client.send(b"".join(b"SUB %d.%b> %d\r\n" % (n, stars, n) for n in range(count)))
+        client.settle()
+        probe.check()
+        if end == "unsub":
+            client.send(b"".join(b"UNSUB %d\r\n" % n for n in range(count)))
+        elif end == "connect":
+            client.send(b'CONNECT {"verbose":false}\r\n')
+        if end != "close":
+            client.settle()
+    with probe.client() as client:
+        while probe.server.accounts["$G"].router.sublist.count > 0:
+            client.settle()
+        probe.check()
+
+
 def test_acknowledgements_are_searched_for_receivers_in_steps_and_arrive_in_order(
     probe: TurnProbe,
 ) -> None:

@@ -781,10 +781,11 @@ def half_monitoring(target: Target) -> None:
 
 Hostile = Callable[[Target], None]
 HOSTILE: Final[tuple[Hostile, ...]] = (
-    same_subject, subscriptions_left_by_connect, wildcard_subscriptions, dead_ends, unlike_dead_ends, queue_names,
-    large_fan_out, alternating, unknown_unsubscriptions, pings, changing_subjects,
-    denied_messages, denied_subscriptions, connects, connections, busy_connections, no_responders,
-    large_messages, many_headers, half_open, single_bytes, garbage, half_closed, wrong_passwords,
+    same_subject, subscriptions_left_by_connect, wildcard_subscriptions, dead_ends,
+    unlike_dead_ends, queue_names, large_fan_out, alternating, unknown_unsubscriptions, pings,
+    changing_subjects, denied_messages, denied_subscriptions, connects, connections,
+    busy_connections, no_responders, large_messages, many_headers, half_open, single_bytes,
+    garbage, half_closed, wrong_passwords,
     logins_that_leave, slow_readers, unread_answers, unread_consumer, unread_snapshot, requests,
     acknowledgements, many_subjects, many_filters, dead_end_filters, wildcard_expectations,
     wildcard_reads, single_byte_restore, streams, consumers, waiting_pulls, last_per_subject,

@@ -308,9 +308,8 @@ class Node:
     with a subject in their first tokens and fail at a later one. What was removed still counts:
     a search then skips less.
 
-    Nor can it skip what has nothing in common. ``width`` is the number of nodes that a search which
-    skips none visits from here on: one with a ``*`` at each level beside literal children has twice
-    as many per level.
+    It cannot skip what has nothing in common. ``width`` is the number of nodes that a search may
+    visit from here on: with a ``*`` beside literals at each level it doubles per level.
     """
 
     def __init__(self) -> None:

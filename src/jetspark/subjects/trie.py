@@ -346,9 +346,12 @@ class Node:
             self._is_outdated = True
         if self._is_outdated and self.count <= _WIDTHS_COMPARED:
             self._is_outdated = False
+            most = self._widest
             self._widest = 0
             for child in self._children.values():
                 self._widest = max(self._widest, child.width)
+                if self._widest == most:
+                    break  # none is wider
             if self._wide is not None:
                 for wide in self._wide.values():
                     self._widest = max(self._widest, wide.width)
@@ -625,7 +628,7 @@ def only_leaf(root: Node, subject: bytes, known: Leaf | None, walks: Walks) -> L
 
 def first_bit(byte: i64) -> i64:
     """Return the bit of a token's first byte in ``Node.firsts``."""
-    return _bit(byte & 31)
+    return _HIGHEST_BIT >> (62 - (byte & 31))  # in place, as searches ask for each node
 
 
 def _bit(number: i64) -> i64:

@@ -450,3 +450,35 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     arguments = function.args
     given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     return {each.arg for each in given} - {"self", "cls"}
+
+
+def constants_of(module: ast.Module) -> set[str]:
+    """The names that are set to a number somewhere: mypyc puts the number in their place."""
+    return {
+        target.id
+        for node in ast.walk(module)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+    }
+
+
+def test_no_small_constant_is_shifted_by_a_variable_in_compiled_modules() -> None:
+    """Compiled, ``1 << n`` is a shift of a C ``int``: of 32 bits, whatever the type of ``n``."""
+    found = []
+    for path in SOURCES:
+        if "from mypy_extensions import" not in path.read_text():
+            continue
+        constants = constants_of(tree(path))
+        for node in ast.walk(tree(path)):
+            if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.LShift):
+                continue
+            left, right = node.left, node.right
+            small = isinstance(left, ast.Constant) or (
+                isinstance(left, ast.Name) and left.id in constants
+            )
+            below_32 = isinstance(right, ast.BinOp) and ast.unparse(right).endswith(" & 7")
+            if small and not isinstance(right, ast.Constant) and not below_32:
+                found.append(f"{named(path)}:{node.lineno}: {ast.unparse(node)}")
+
+    assert not found, found

@@ -584,6 +584,7 @@ class Engine:
         For a few subjects: ``claiming`` is for many.
         """
         own = self.streams.get(config.name)
+        self._subjects.check_width(config.subjects, own)
         for subject in config.subjects:
             pattern = subject.encode()
             if self._subjects.overlap(pattern, own):
@@ -618,6 +619,7 @@ class Engine:
         own = self.streams.get(config.name)
         pace = Pace()
         try:
+            self._subjects.check_width(config.subjects, own)
             for subject in config.subjects:
                 pattern = subject.encode()
                 while self._subjects.overlap(pattern, own):

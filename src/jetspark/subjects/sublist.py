@@ -40,10 +40,13 @@ from jetspark.subjects.trie import (
     remove_value,
 )
 
-__all__ = ["CACHE_SIZE", "LongSearch", "Match", "Sublist"]
+__all__ = ["CACHE_SIZE", "WIDTH_MAX", "LongSearch", "Match", "Sublist"]
 
 CACHE_SIZE: Final = 32_768
 """Results per cache, unless the constructor is given another number."""
+
+WIDTH_MAX: Final = 131_072
+"""Clients may not add patterns with which a search visits more nodes: it takes about 20 ms."""
 
 # A full cache evicts one entry in this many, spread over all of them: with subjects used
 # cyclically, evicting the oldest would evict exactly those needed next.
@@ -325,6 +328,10 @@ class Sublist:
         if len(wild.plain) == 0 and len(wild.groups) == 0:
             return leaf.share()
         return self._find(subject)
+
+    def width(self) -> i64:
+        """Return how many nodes the longest search for a subject may visit."""
+        return self._root.width
 
     def has_interest(self, subject: bytes) -> bool:
         """Return whether any subscription matches ``subject``."""

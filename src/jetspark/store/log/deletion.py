@@ -160,6 +160,8 @@ class PendingDeletions:
 
     def __init__(self) -> None:
         self.any: bool = False
+        # Increases with every change but ``settle``.
+        self.changes: i64 = 0
         self.deletes: dict[int, int] = {}  # sequence -> position of the record
         # Pattern (empty: everything) -> position of the last purge, everything below. Of several
         # purges of a pattern the farthest counts: what is below it was staged before it.
@@ -172,6 +174,7 @@ class PendingDeletions:
     def delete(self, position: i64, seq: i64) -> None:
         """Add a message that the record at a position deletes."""
         self.any = True
+        self.changes += 1
         self.deletes[int(seq)] = int(position)
         if self.undo is not None:
             self.undo.deletes.append(int(seq))
@@ -179,6 +182,7 @@ class PendingDeletions:
     def purge(self, position: i64, end: i64, pattern: bytes) -> None:
         """Add matching messages below ``end`` that the record at a position purges."""
         self.any = True
+        self.changes += 1
         if is_everything(pattern):
             pattern = b""
         before = self.purges.get(pattern)
@@ -250,6 +254,7 @@ class PendingDeletions:
         undo = self.undo
         assert undo is not None, "a batch is open"
         self.undo = None
+        self.changes += 1
         for seq in undo.deletes:
             self.deletes.pop(seq, None)
         purges = dict(self.purges) if undo.purges else self.purges

@@ -35,6 +35,7 @@ async def publish_columns(
     Raises the first failure, by row, after all answers have arrived; later rows may or may not be
     stored.
     """
+    # Without an underscore it would be offered to users.
     window = PublishWindow(jetstream._api, max_in_flight, None)  # noqa: SLF001
     acks: list[PendingAck] = []
     columns = (messages.subjects, messages.data, messages.headers)
@@ -71,6 +72,7 @@ async def publish_where_expected(
 
     Raises the first other failure, after all answers have arrived.
     """
+    # Without an underscore it would be offered to users.
     window = PublishWindow(jetstream._api, max_in_flight, None)  # noqa: SLF001
     columns = (messages.subjects, messages.data, messages.headers)
     acks = [

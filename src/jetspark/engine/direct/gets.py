@@ -170,9 +170,18 @@ class DirectGets:
         if outlet is None:
             return
         last, following = message_get.searches(stream, request)
-        one = OneRead(self._reader, stream, outlet, reply, proof, last, following)
-        one.no_headers = request.no_hdr
-        self.work.append(one)
+        self.work.append(
+            OneRead(
+                self._reader,
+                stream,
+                outlet,
+                reply,
+                proof,
+                last,
+                following,
+                no_headers=request.no_hdr,
+            )
+        )
 
     def _read_multi(
         self, stream: Stream, request: MsgGetRequest, reply: bytes, proof: bytes, outbox: Outbox

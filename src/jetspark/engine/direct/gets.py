@@ -170,18 +170,17 @@ class DirectGets:
         if outlet is None:
             return
         last, following = message_get.searches(stream, request)
-        self.work.append(
-            OneRead(
-                self._reader,
-                stream,
-                outlet,
-                reply,
-                proof,
-                last,
-                following,
-                no_headers=request.no_hdr,
-            )
+        one = OneRead(
+            self._reader,
+            stream,
+            outlet,
+            reply,
+            proof,
+            last,
+            following,
+            no_headers=request.no_hdr,
         )
+        self.work.append(one)
 
     def _read_multi(
         self, stream: Stream, request: MsgGetRequest, reply: bytes, proof: bytes, outbox: Outbox

@@ -303,6 +303,7 @@ class OneRead(Run):
         next_: NextSearch | None,
         body_of: Callable[[int], bytes] | None = None,
         dropped: bytes = b"",
+        *,
         no_headers: bool = False,
     ) -> None:
         super().__init__(reader, stream, outlet, to, 0, proof, no_headers)

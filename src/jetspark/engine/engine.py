@@ -51,6 +51,7 @@ from jetspark.errors.codes import ErrCode
 from jetspark.ids import Nuid
 from jetspark.steps import Pace
 from jetspark.store.format.manifest import Identity
+from jetspark.store.log.limits import Limits
 from jetspark.store.log.stream_log import Group, StreamLog
 from jetspark.store.store import FileStore
 from jetspark.subjects.sublist import Sublist
@@ -414,8 +415,7 @@ class Engine:
         requests about the stream wait for that.
         """
         log = stream.log
-        log.set_limits(*evicting(config))
-        log.staged.configure(encode(config))
+        log.staged.configure(encode(config), Limits(*evicting(config)))
         self.mark_dirty(stream)
         operation = self.operations.begin(config.name)
         self._changes[stream] = Change(int(log.staged.revision), operation)
@@ -430,6 +430,7 @@ class Engine:
         if change is None or stream.log.identity.revision < change.revision:
             return
         del self._changes[stream]
+        stream.settle_rules()
         self.usage.settle(stream)
         self._subjects.settle(stream)
         self._clean_subjects()
@@ -441,8 +442,8 @@ class Engine:
         self._subjects.take_back(stream)
         self._clean_subjects()
         durable = decode_config(bytes(stream.log.identity.config))
-        stream.log.set_limits(*evicting(durable))
         self._configure(stream, durable)
+        stream.settle_rules()
 
     def _configure(self, stream: Stream, config: StreamConfig) -> None:
         stream.configure(config)
@@ -583,6 +584,7 @@ class Engine:
         For a few subjects: ``claiming`` is for many.
         """
         own = self.streams.get(config.name)
+        self._subjects.check_width(config.subjects, own)
         for subject in config.subjects:
             pattern = subject.encode()
             if self._subjects.overlap(pattern, own):
@@ -617,6 +619,7 @@ class Engine:
         own = self.streams.get(config.name)
         pace = Pace()
         try:
+            self._subjects.check_width(config.subjects, own)
             for subject in config.subjects:
                 pattern = subject.encode()
                 while self._subjects.overlap(pattern, own):

@@ -9,9 +9,11 @@ from typing import Final
 
 from jetspark.engine.operations import Operation
 from jetspark.engine.stream.stream import Stream
+from jetspark.engine.stream.values import invalid
 from jetspark.steps import PER_TURN, USUAL, Pace, at_once, rest
 from jetspark.subjects.pattern_set import OverlapSearch, PatternSet
-from jetspark.subjects.sublist import Sublist
+from jetspark.subjects.sublist import WIDTH_MAX, Sublist
+from jetspark.subjects.tokens import is_literal
 
 AT_ONCE_MAX: Final = 512
 """Subjects that are entered or removed in one turn of the loop."""
@@ -197,6 +199,14 @@ class WantedSubjects:
         """
         own = self._by_stream.get(but) if but is not None else None
         return self._patterns.overlaps(pattern, own)
+
+    def check_width(self, subjects: tuple[str, ...], own: Stream | None) -> None:
+        """Raise Refusal for new wildcards if the search for a stream takes too long already."""
+        if self.claims.width() <= WIDTH_MAX:
+            return
+        had = set(own.config.subjects) if own is not None else set()
+        if any(subject not in had and not is_literal(subject.encode()) for subject in subjects):
+            raise invalid("too many subjects with wildcards that agree in their first tokens")
 
     def take_visited(self) -> int:
         """Return how much work the questions since the last call were, as a length in bytes."""

@@ -394,7 +394,7 @@ class Bridge:
                 connection.resume_reading()
 
     def may_deliver(self, count: int) -> bool:
-        """Return whether a message may go to so many clients now; else it must be deferred."""
+        """Return whether a message may go to this many clients now; else it must be deferred."""
         self._deliveries_left -= count
         return self._deliveries_left >= 0 and not self._put_off
 

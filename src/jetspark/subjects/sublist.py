@@ -20,6 +20,7 @@ from librt.strings import read_i32_le
 from librt.vecs import vec
 from mypy_extensions import i32, i64
 
+from jetspark.subjects.linear_hash_dict import LinearHashDict
 from jetspark.subjects.match import literal_head, matches
 from jetspark.subjects.tokens import DOT, has_empty_token, is_literal, is_valid_subject
 from jetspark.subjects.trie import (
@@ -38,12 +39,14 @@ from jetspark.subjects.trie import (
     only_leaf,
     remove_value,
 )
-from jetspark.subjects.wide_dict import WideDict
 
-__all__ = ["CACHE_SIZE", "LongSearch", "Match", "Sublist"]
+__all__ = ["CACHE_SIZE", "WIDTH_MAX", "LongSearch", "Match", "Sublist"]
 
 CACHE_SIZE: Final = 32_768
 """Results per cache, unless the constructor is given another number."""
+
+WIDTH_MAX: Final = 131_072
+"""Clients may not add patterns with which a search visits more nodes: it takes about 20 ms."""
 
 # A full cache evicts one entry in this many, spread over all of them: with subjects used
 # cyclically, evicting the oldest would evict exactly those needed next.
@@ -136,7 +139,7 @@ class Sublist:
         self._emptied: list[dict[bytes, Match]] = []
         self._looks_left: i64 = 0
         self._evictions: i64 = 0
-        self._literals: WideDict = WideDict()
+        self._literals: LinearHashDict = LinearHashDict()
         # How many of those start with an underscore: if clients share one inbox there are none,
         # and replies need not be looked up there.
         self._literal_inboxes: i64 = 0
@@ -325,6 +328,10 @@ class Sublist:
         if len(wild.plain) == 0 and len(wild.groups) == 0:
             return leaf.share()
         return self._find(subject)
+
+    def width(self) -> i64:
+        """Return how many nodes the longest search for a subject may visit."""
+        return self._root.width
 
     def has_interest(self, subject: bytes) -> bool:
         """Return whether any subscription matches ``subject``."""

@@ -402,6 +402,51 @@ def test_patterns_that_lead_nowhere_are_searched_in_steps(probe: TurnProbe, pref
         probe.check()
 
 
+def test_patterns_that_would_make_searches_long_are_refused(probe: TurnProbe) -> None:
+    """Each level of ``*`` beside a literal doubles the nodes that a search visits."""
+    with probe.client() as client, probe.client() as other:
+        heads = [b".".join(each) for each in itertools.product((b"a", b"*"), repeat=16)]
+        for at in range(0, len(heads), 4096):
+            some = heads[at : at + 4096]
+            client.send(
+                b"".join(b"SUB %b.z %d\r\n" % (head, at + n) for n, head in enumerate(some))
+            )
+        client.until(b"-ERR 'maximum subscriptions exceeded'\r\n")
+        client.settle()
+        # What makes no search longer may be subscribed, and those before are delivered to.
+        other.send(b"SUB b.*.> 1\r\nSUB %b.z 2\r\nPING\r\n" % heads[0])
+        other.send(b"PUB b.x.y 2\r\nhi\r\nPUB %b.z 2\r\nyo\r\n" % heads[0])
+        other.until(b"MSG b.x.y 1 2\r\nhi\r\n")
+        other.until(b"MSG %b.z 2 2\r\nyo\r\n" % heads[0])
+        probe.check()
+    sublist = probe.server.accounts["$G"].router.sublist
+    with probe.client() as client:
+        while sublist.count > 0:
+            client.settle()
+    assert sublist.width() == 1
+
+
+@pytest.mark.parametrize("end", ["unsub", "connect", "close"])
+def test_subscriptions_of_long_subjects_end_in_steps(probe: TurnProbe, end: str) -> None:
+    """Each token is a node of its own."""
+    count = 400
+    stars = b"*." * 1_900
+    with probe.client() as client:
+        client.send(b"".join(b"SUB %d.%b> %d\r\n" % (n, stars, n) for n in range(count)))
+        client.settle()
+        probe.check()
+        if end == "unsub":
+            client.send(b"".join(b"UNSUB %d\r\n" % n for n in range(count)))
+        elif end == "connect":
+            client.send(b'CONNECT {"verbose":false}\r\n')
+        if end != "close":
+            client.settle()
+    with probe.client() as client:
+        while probe.server.accounts["$G"].router.sublist.count > 0:
+            client.settle()
+        probe.check()
+
+
 def test_acknowledgements_are_searched_for_receivers_in_steps_and_arrive_in_order(
     probe: TurnProbe,
 ) -> None:

@@ -1,8 +1,10 @@
 """Who gets a message, and what the caches forget when that changes."""
 
 import itertools
+import random
 import threading
 import weakref
+from collections.abc import Iterable
 
 import pytest
 
@@ -671,3 +673,55 @@ def test_a_long_search_can_be_finished_at_once() -> None:
     assert made.match_at_once(LONG_SUBJECT).plain == ["tail"]
     assert made.has_interest(LONG_SUBJECT)
     assert not made.find_at_once(b"b" + LONG_SUBJECT[1:]).plain
+
+
+@pytest.mark.parametrize("length", [12, 31, 32, 33, 34, 60, 61, 62, 63, 64, 65, 96, 128, 500])
+def test_long_searches_find_patterns_for_subjects_of_any_length(length: int) -> None:
+    tokens = [b"a"] * 11 + [b"t%d" % n for n in range(11, length)]
+    subject = b".".join(tokens)
+    patterns = [b"*." + b".".join(tokens[1:count]) + b".>" for count in {2, 11, length - 1}]
+    patterns += [b"*." + b".".join(tokens[1:]), b"*." + b".".join(tokens[1:-1]) + b".*"]
+    made = Sublist(0)
+    for head in BRANCHES:
+        made.insert(head + b".z", b"", None)
+
+    for pattern in patterns:
+        made.insert(pattern, b"", pattern)
+        for found in (made.find, made.match, made.match_once):
+            assert found(subject).plain == [pattern]
+        assert made.has_interest(subject)
+        assert made.walks.take_nodes() > 0
+        made.remove(pattern, b"", pattern)
+
+
+def width_of(patterns: Iterable[bytes]) -> int:
+    """How many nodes a search may visit, from the definition."""
+    heads: dict[bytes, list[bytes]] = {}
+    for pattern in patterns:
+        head, _, rest = pattern.partition(b".")
+        if head != b">":
+            heads.setdefault(head, []).append(rest)
+    widths = {head: width_of(filter(None, rests)) for head, rests in heads.items()}
+    return 1 + widths.pop(b"*", 0) + max(widths.values(), default=0)
+
+
+def test_the_width_of_a_search_is_known_after_each_change() -> None:
+    chosen = random.Random(5)
+    made = Sublist(0)
+    there: list[tuple[bytes, object]] = []
+    for step in range(6_000):
+        if not there or chosen.random() < 0.7 - 0.4 * (step > 3_000):
+            tokens = chosen.choices([b"a", b"b", b"*", b"t%d" % step], k=chosen.randint(1, 7))
+            pattern = b".".join([*tokens, chosen.choice([b">", b"*"])])
+            there.append((pattern, object()))
+            made.insert(pattern, b"", there[-1][1])
+        else:
+            pattern, value = there.pop(chosen.randrange(len(there)))
+            made.remove(pattern, b"", value)
+        if step % 50 == 0:
+            exact = width_of({pattern for pattern, _ in there})
+            # Of more than 64 children, the widest may have been removed.
+            assert exact <= made.width() <= exact + 400
+    for pattern, value in there:
+        made.remove(pattern, b"", value)
+    assert made.width() == 1

@@ -88,10 +88,14 @@ class Interest:
         return bool(self._sweeps)
 
     def _sweep_some(self, stream: Stream) -> bool:
-        """Scan the next part of a stream; False if there is none."""
+        """Scan the next part of a stream; False if there is none.
+
+        A change of retention, or one that the disk refused, may have ended the scan.
+        """
         attached = stream.attached
         first = int(stream.log.index.after_gap(self._sweeps[stream]))
-        if stream.dropped or first > stream.log.index.last_seq:
+        keeps_all = stream.dropped or stream.config.retention == Retention.LIMITS
+        if keeps_all or first > stream.log.index.last_seq:
             del self._sweeps[stream]
             return False
         asked = max(1, ASKED_PER_TURN // max(1, len(attached.all)))

@@ -68,7 +68,8 @@ class ConsumerState:
         self.gated: bool = False
         # Nothing is sent because of `max_ack_pending`.
         self.limited: bool = False
-        # It is in the lists of the run queue: to deliver, to be journalled.
+        # It is in the lists of the run queue: to deliver, to be journalled. Flags instead of sets
+        # of the queue, because each message asks for them.
         self.listed: bool = False
         self.unsaved: bool = False
         self.journalled: bool = journalled
@@ -200,7 +201,7 @@ class ConsumerState:
         self.pending.again(row, until)
 
     def begin_run(self) -> None:
-        """Start to deliver: whether `max_ack_pending` prevents it is found out again."""
+        """Start to deliver; `max_ack_pending` is checked again."""
         self.limited = False
 
     def stopped_by_limit(self, limited: bool) -> None:
@@ -329,9 +330,9 @@ class ConsumerState:
         return self.pending.find(seq) >= 0
 
     def removed_together(self, lowest: i64, highest: i64, count: i64, many: bool) -> bool:
-        """Note that so many messages of a range were removed; False: each must be noted.
+        """Note that ``count`` messages of a range were removed; False: each must be noted.
 
-        ``many``: to count again, when that is needed, is better than to visit each.
+        ``many``: recounting, when that is needed, costs less than visiting each.
         """
         if len(self.spent) > 0:
             return False
@@ -372,7 +373,7 @@ class ConsumerState:
 
     def pass_by(self, start: i64, now: i64) -> None:
         """Continue at a sequence after a purge; removed messages are no longer pending."""
-        if self.consumer_seq > 0:
+        if self.consumer_seq > 0 and self.policy != ACK_NONE:
             self.acked_ns = now
         self._drop_before(start)
         cursor = self.cursor

@@ -160,8 +160,8 @@ class DirectGets:
                 request.batch,
                 page_bytes(request.max_bytes),
                 proof,
+                request.no_hdr,
             )
-            batch.no_headers = request.no_hdr
             self.work.append(batch)
 
     def _search(self, stream: Stream, request: MsgGetRequest, reply: bytes, proof: bytes) -> None:

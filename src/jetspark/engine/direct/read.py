@@ -228,13 +228,14 @@ class Run:
         to: bytes,
         max_bytes: i64,
         proof: bytes,
+        no_headers: bool,
     ) -> None:
         self.reader: DirectReader = reader
         self.stream: Stream = stream
         self.outlet: Outlet = outlet
         self.to: bytes = to
         self.proof: bytes = proof
-        self.no_headers: bool = False
+        self.no_headers: bool = no_headers
         self.pending: i64 = 0
         self.bytes_left: i64 = max_bytes
         self.last_sent: i64 = 0
@@ -364,8 +365,9 @@ class BatchRead(Run):
         batch: i64,
         max_bytes: i64,
         proof: bytes,
+        no_headers: bool,
     ) -> None:
-        super().__init__(reader, stream, outlet, to, max_bytes, proof)
+        super().__init__(reader, stream, outlet, to, max_bytes, proof, no_headers)
         index = stream.log.index
         # With a pattern: where the batch is, once its messages are counted.
         self.page: Page | None = None

@@ -158,11 +158,14 @@ class Checks:
         self._lasts: LastLooks = LastLooks(log)
 
     def configure(self, rules: Rules, quota: Quota | None) -> None:
-        """Apply a configuration."""
+        """Apply a configuration; ``settle`` follows when it is durable."""
         self.rules = rules
         self.quota = quota
         self.room.configure(rules)
-        self.window.configure(rules.window)
+
+    def settle(self) -> None:
+        """Forget ids by the configuration, which is durable now."""
+        self.window.configure(self.rules.window)
 
     # Checking ----------------------------------------------------------------------------------
 

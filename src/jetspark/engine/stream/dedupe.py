@@ -9,7 +9,7 @@ from typing import Final
 from librt.vecs import append, pop, vec
 from mypy_extensions import i64
 
-from jetspark.subjects.wide_dict import WideDict
+from jetspark.subjects.linear_hash_dict import LinearHashDict
 
 # The queue is compacted when this many entries at its front are unused and most of it.
 COMPACT_AFTER: Final[i64] = 4096
@@ -30,7 +30,7 @@ class DuplicateWindow:
         self.window: i64 = window_ns
         self.max_ids: i64 = max_ids
         # By id; some of them are older than the window: their sequences are below ``_live``.
-        self._sequences: WideDict = WideDict()
+        self._sequences: LinearHashDict = LinearHashDict()
         self._live: i64 = 0
         self._newest_seq: i64 = 0
         # Ids in order of arrival; those before ``head`` are unused, and so many were dropped.

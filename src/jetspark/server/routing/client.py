@@ -40,9 +40,9 @@ from jetspark.server.routing.header_rights import denied_by_headers, reach_furth
 from jetspark.server.routing.receiver import Receiver, Subscription
 from jetspark.server.routing.route import LARGE, Route
 from jetspark.server.routing.router import FanOut, Router
-from jetspark.subjects.sublist import LongSearch
+from jetspark.subjects.linear_hash_dict import LinearHashDict
+from jetspark.subjects.sublist import WIDTH_MAX, LongSearch
 from jetspark.subjects.tokens import has_empty_token, is_literal, is_valid_subject
-from jetspark.subjects.wide_dict import WideDict
 
 # A held operation: its kind, its bytes, the count of an UNSUB, and the frame of a publish.
 Held = tuple[str, bytes, bytes, bytes, int, Frame | None]
@@ -68,6 +68,10 @@ CONNECT_UNITS: Final[i64] = 200
 FAILED_UNITS: Final[i64] = 1000
 # A client with more subscriptions than this loses them in several turns.
 DROPPED_AT_ONCE: Final = 1000
+# Subjects of this length cost more: each token of one with wildcards is a node, made or removed.
+LONG_SUBJECT: Final[i64] = 128
+# The bytes of the subjects of subscriptions that a client loses in one turn.
+DROPPED_BYTES: Final[i64] = 65_536
 # Results that a change of a subscription scans (``Sublist.looks``).
 LOOKS_PER_UNIT: Final[i64] = 8
 LOOKS_AT_ONCE: Final[i64] = 65_536
@@ -87,15 +91,21 @@ class ConnectedClient(ServerOps):
     __deletable__: list[str] = ["parser"]  # noqa: RUF012 - read by mypyc
 
     def __init__(
-        self, router: Router, receiver: Receiver, max_control_line: i64, max_payload: i64
+        self,
+        router: Router,
+        receiver: Receiver,
+        max_control_line: i64,
+        max_payload: i64,
+        subscription_tokens_max: i64 = 0,
     ) -> None:
+        """``subscription_tokens_max``: how many tokens the subject of a SUB may have; 0: any."""
         self.router: Router = router
         self.receiver: Receiver = receiver
         self.parser: ServerParser = ServerParser(self, max_control_line, max_payload, False)
         # By sid.
-        self.subscriptions: WideDict = WideDict()
+        self.subscriptions: LinearHashDict = LinearHashDict()
         self.subscriptions_max: i64 = 0
-        self.subscription_tokens_max: i64 = 0
+        self.subscription_tokens_max: i64 = subscription_tokens_max
         # Whether operations are executed: the client is authenticated, and it is its turn.
         self.ready: bool = True
         self._entered: bool = True
@@ -173,7 +183,7 @@ class ConnectedClient(ServerOps):
             self.session.prepare_parser(body)
             self._held.append(("connect", body, b"", b"", 0, None))
             return
-        if len(self.subscriptions) > DROPPED_AT_ONCE and self.session.connected:
+        if self.session.connected and not self.drops_at_once():
             self.session.prepare_parser(body)
             self._leaving = True
             self._held.append(("connect", body, b"", b"", 0, None))
@@ -471,11 +481,21 @@ class ConnectedClient(ServerOps):
                 receiver.queue(encode_err(b"Invalid Subject"))
                 return
             subscription = Subscription(receiver, subject, queue, sid)
-            self.subscriptions.set(sid, subscription)
             sublist = self.router.sublist
             looks = sublist.looks
+            width = sublist.width()
             sublist.insert(subject, queue, subscription)
-            self.router.turn.spend((sublist.looks - looks) // LOOKS_PER_UNIT)
+            units = (sublist.looks - looks) // LOOKS_PER_UNIT
+            if len(subject) > LONG_SUBJECT:
+                units += len(subject) >> 1
+            self.router.turn.spend(units)
+            if width < sublist.width() and sublist.width() > WIDTH_MAX:
+                # Nobody may make the searches for the messages of all others longer.
+                sublist.remove(subject, queue, subscription)
+                receiver.queue(encode_err(b"maximum subscriptions exceeded"))
+                self.router.turn.spend(DENIED_UNITS)
+                return
+            self.subscriptions.set(sid, subscription)
             self.router.consumer_replies.on_subscription(subject, 1)
             self.router.relay.on_sub(subscription)
         if self.verbose:
@@ -616,7 +636,10 @@ class ConnectedClient(ServerOps):
         sublist = self.router.sublist
         looks = sublist.looks
         removed = sublist.remove(subscription.subject, subscription.queue, subscription)
-        self.router.turn.spend((sublist.looks - looks) // LOOKS_PER_UNIT)
+        units = (sublist.looks - looks) // LOOKS_PER_UNIT
+        if len(subscription.subject) > LONG_SUBJECT:
+            units += len(subscription.subject) >> 3
+        self.router.turn.spend(units)
         if removed:
             self.router.consumer_replies.on_subscription(subscription.subject, -1)
             self.router.relay.on_unsub(subscription)
@@ -626,12 +649,23 @@ class ConnectedClient(ServerOps):
         for subscription in self.subscriptions.values():
             self.drop(subscription)
 
+    def drops_at_once(self) -> bool:
+        """Return whether one turn is enough to remove all subscriptions."""
+        if len(self.subscriptions) > DROPPED_AT_ONCE:
+            return False
+        size: i64 = 0
+        for subscription in self.subscriptions.values():
+            size += len(subscription.subject)
+        return size <= DROPPED_BYTES
+
     def drop_some(self) -> bool:
         """Remove as many subscriptions as fit in one turn; True when none is left."""
         looks = self.router.sublist.looks
+        size: i64 = 0
         for subscription in self.subscriptions.some(DROPPED_AT_ONCE):
             self.drop(subscription)
-            if self.router.sublist.looks - looks > LOOKS_AT_ONCE:
+            size += len(subscription.subject)
+            if self.router.sublist.looks - looks > LOOKS_AT_ONCE or size > DROPPED_BYTES:
                 break
         return len(self.subscriptions) == 0
 

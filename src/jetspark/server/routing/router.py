@@ -29,6 +29,7 @@ from jetspark.server.routing.receiver import Receiver, Subscription, Traffic
 from jetspark.server.routing.relay import NO_RELAY, Relay
 from jetspark.server.routing.route import NARROW_MAX, Route, is_compact, route_of, units_of
 from jetspark.subjects.sublist import CACHE_SIZE, LongSearch, Match, Sublist
+from jetspark.subjects.tokens import has_empty_token
 from jetspark.turn import Turn
 
 # A payload or header block of this size or more is not copied for each receiver.
@@ -196,7 +197,7 @@ class Router:
         self.now = now
 
     def limit_subscriptions(self, subscriptions_max: i64) -> None:
-        """Allow the account so many subscriptions; 0: no limit."""
+        """Limit the subscriptions of the account; 0: no limit."""
         self.subscriptions_max = subscriptions_max
 
     def serve(
@@ -320,7 +321,8 @@ class Router:
         """Return the engine's interest in a subject."""
         stored = self._stored
         if stored is None or subject.startswith(b"$"):
-            return self._resolve(subject)
+            # No pattern matches a subject with an empty token: its requests have no responders.
+            return None if has_empty_token(subject) else self._resolve(subject)
         match = stored.find(subject)
         if stored.walks.nodes > 0:
             self.count_walks(stored)
@@ -344,9 +346,7 @@ class Router:
             if route_of(found).generation == self.generation:
                 return found
         match = Match([], [], [])
-        made = Route(b"", match, target, self.generation, True)
-        made.shared = True
-        match.keep_route(made)
+        match.keep_route(Route(b"", match, target, self.generation, True, True))
         if target is None:
             self._nowhere = match
         else:
@@ -746,11 +746,9 @@ class Router:
 
     def send_outbox(self) -> None:
         """Deliver the engine's outbox."""
-        entries = self.outbox.now
-        if not entries:
+        if not self.outbox.now:
             return
-        self.outbox.now = []
-        for entry in entries:
+        for entry in self.outbox.take():
             self.send(entry[0], entry[1], entry[2], entry[3], entry[4])
 
     def listens(self, subject: bytes) -> bool:

@@ -52,9 +52,9 @@ TRIED: Final[i64] = 1024
 QUICK_SUBJECTS: Final[i64] = 4096
 QUICK_ROWS: Final[i64] = 262_144
 _LONG: Final[i64] = -1
-# At most this many messages are left by a removal of all others at once.
+# Everything else is removed at once if at most this many messages are left.
 CLEARED_BUT: Final[i64] = 1024
-# It takes as long for this many subjects as one by one for a message.
+# Forgetting this many subjects at once takes as long as removing one message individually.
 CLEARED_SUBJECTS: Final[i64] = 16
 _UNKNOWN: Final[u8] = 0
 _NO: Final[u8] = 1
@@ -761,9 +761,9 @@ class StreamIndex:
         self.first_seq = self.last_seq + 1
 
     def clear_below(self, end: i64) -> bool:
-        """Remove every message below a sequence; False, and nothing is done: too many are not.
+        """Remove every message below a sequence at once; False, unchanged, if many are left.
 
-        At once, as a rollup of everything does: it keeps the newest message.
+        For rollups of everything, which keep the newest message.
         """
         end = min(end, self.last_seq + 1)
         if not self.segments or self.last_seq - end > CLEARED_BUT:
@@ -884,7 +884,7 @@ class StreamIndex:
             pass
 
     def sweep_step(self, staged: list[SubjectEntry], count: i64) -> bool:
-        """Visit so many subjects and forget those without messages; True when finished.
+        """Visit up to ``count`` subjects and forget those without messages; True when finished.
 
         From the highest id down, so that the ids at the end are dropped altogether. ``staged``
         are the subjects of staged messages.

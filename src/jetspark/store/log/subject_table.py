@@ -2,7 +2,7 @@
 
 A dict takes 50 bytes and more per subject, zeroed and copied whole each time it grows. Here a slot
 is one word, with open addressing: 31 bits of the subject's hash (so that hardly any entry is
-visited in vain, and growing visits none) and the id of the entry, counted from 1.
+visited needlessly, and growing visits none) and the id of the entry, counted from 1.
 
 A table that grows or shrinks is moved to its new slots incrementally: moving a million of them in
 one turn of the loop would block all clients.

@@ -13,7 +13,7 @@ from mypy_extensions import i64
 PART_SIZE: Final[i64] = 2_048
 
 
-class WideDict:
+class LinearHashDict:
     """Values by key, of up to ``PART_SIZE`` entries in order of insertion."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class WideDict:
         return found
 
     def some(self, count: i64) -> list[Any]:
-        """Return up to so many values."""
+        """Return at most ``count`` values."""
         found: list[Any] = []
         for part in self._parts:
             for value in part.values():

@@ -171,7 +171,8 @@ class DirectGets:
             return
         last, following = message_get.searches(stream, request)
         one = OneRead(self._reader, stream, outlet, reply, proof, last, following)
-        one.no_headers = request.no_hdr
+        if request.no_hdr:
+            one.leave_out_headers()
         self.work.append(one)
 
     def _read_multi(

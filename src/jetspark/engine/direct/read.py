@@ -324,6 +324,10 @@ class OneRead(Run):
         self.found(seq, budget)
         return True
 
+    def leave_out_headers(self) -> None:
+        """Send the message without its headers and those of a reply."""
+        self.no_headers = True
+
     def search(self) -> i64:
         """Return the message, 0 if there is none, UNKNOWN: the search continues."""
         if self._next is not None:

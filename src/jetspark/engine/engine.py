@@ -38,6 +38,7 @@ from jetspark.engine.replicate.upstream import NoUpstreams, Upstreams
 from jetspark.engine.restore import is_marked
 from jetspark.engine.settings import EngineSettings, ceilings_of
 from jetspark.engine.stream.config import decode_config, evicting
+from jetspark.engine.stream.expectations import LongLook
 from jetspark.engine.stream.state import stream_info
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, REQUEST, TRANSFER, Target
@@ -583,6 +584,7 @@ class Engine:
         For a few subjects: ``claiming`` is for many.
         """
         own = self.streams.get(config.name)
+        self._subjects.check_width(config.subjects, own)
         for subject in config.subjects:
             pattern = subject.encode()
             if self._subjects.overlap(pattern, own):
@@ -617,6 +619,7 @@ class Engine:
         own = self.streams.get(config.name)
         pace = Pace()
         try:
+            self._subjects.check_width(config.subjects, own)
             for subject in config.subjects:
                 pattern = subject.encode()
                 while self._subjects.overlap(pattern, own):
@@ -820,8 +823,19 @@ class Engine:
                 continue
             other = target.stream
             assert other is not None
-            if other.publish_checked(route, b"", headers, payload + b"\r\n", now, outbox):
+            if self._publish_at_once(other, route, headers, payload + b"\r\n", now, outbox):
                 self.mark_dirty(other)
+
+    def _publish_at_once(
+        self, stream: Stream, subject: bytes, headers: bytes, body: bytes, now: int, outbox: Outbox
+    ) -> bool:
+        """Store a message of the engine's own, however long its checks take."""
+        while True:
+            try:
+                return stream.publish_checked(subject, b"", headers, body, now, outbox)
+            except LongLook as look:
+                while not look.step():
+                    pass
 
     def failed(self, stream: Stream, error: OSError, outbox: Outbox) -> None:
         """Handle a group of a stream that could not be written."""

@@ -9,13 +9,17 @@ from typing import Final
 
 from jetspark.engine.operations import Operation
 from jetspark.engine.stream.stream import Stream
+from jetspark.engine.stream.values import invalid
 from jetspark.steps import PER_TURN, USUAL, Pace, at_once, rest
 from jetspark.subjects.pattern_set import OverlapSearch, PatternSet
-from jetspark.subjects.sublist import Sublist
+from jetspark.subjects.sublist import WIDTH_MAX, Sublist
+from jetspark.subjects.tokens import is_literal
 
 AT_ONCE_MAX: Final = 512
 """Subjects that are entered or removed in one turn of the loop."""
 _PLACES_PER_STEP: Final = 1024
+# A search for the stream of a subject through more nodes of the trie is continued in steps.
+NODES_AT_ONCE: Final = 4096
 # This many overlaps of a pattern are checked before it is considered unsettled.
 _PLACES_SEARCHED: Final = 4096
 
@@ -71,7 +75,7 @@ class WantedSubjects:
 
     def __init__(self) -> None:
         # By subject, in effect or not: for queries only.
-        self.claims: Final = Sublist(0)
+        self.claims: Final = Sublist(0, NODES_AT_ONCE)
         self._patterns = PatternSet()
         self._by_stream: dict[Stream, Claim] = {}
         # What a stream gave up by a change that may fail: it may get that back.
@@ -182,7 +186,7 @@ class WantedSubjects:
 
     def find(self, subject: bytes) -> Stream | None:
         """Return the stream that stores a subject."""
-        for claim in self.claims.find(subject).plain:
+        for claim in self.claims.find_at_once(subject).plain:
             assert isinstance(claim, Claim)
             if claim.stream is not None:
                 return claim.stream
@@ -195,6 +199,14 @@ class WantedSubjects:
         """
         own = self._by_stream.get(but) if but is not None else None
         return self._patterns.overlaps(pattern, own)
+
+    def check_width(self, subjects: tuple[str, ...], own: Stream | None) -> None:
+        """Raise Refusal for new wildcards if the search for a stream takes too long already."""
+        if self.claims.width() <= WIDTH_MAX:
+            return
+        had = set(own.config.subjects) if own is not None else set()
+        if any(subject not in had and not is_literal(subject.encode()) for subject in subjects):
+            raise invalid("too many subjects with wildcards that agree in their first tokens")
 
     def take_visited(self) -> int:
         """Return how much work the questions since the last call were, as a length in bytes."""

@@ -8,8 +8,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from jetspark.subjects.linear_hash_dict import PART_SIZE, LinearHashDict
 from jetspark.subjects.match import token_end
-from jetspark.subjects.wide_dict import PART_SIZE, WideDict
 
 # Shared by all results without subscribers: most subjects of streams have none.
 _NO_SUBSCRIBERS: Final[list[object]] = []
@@ -18,6 +18,8 @@ _NO_NAMES: Final[list[bytes]] = []
 
 # A node with at most this many children has exactly their first bytes after a removal.
 _FIRSTS_EXACT: Final = 8
+# The width of the widest child is found again after a removal if there are at most this many.
+_WIDTHS_COMPARED: Final = 64
 
 # Up to this many subscribers of one pattern are searched linearly; more are found by identity.
 _SEARCHED_MAX: Final = 32
@@ -211,6 +213,13 @@ class Leaf:
 
 SEVERAL: Final = Leaf()
 """Returned by ``only_leaf`` if more than one pattern matches."""
+TOO_LONG: Final = Leaf()
+"""Returned by ``only_leaf`` if the search visits more nodes than allowed."""
+
+# Results of ``collect``.
+COMPLETE: Final[i64] = 0
+DEPENDS: Final[i64] = 1
+CUT_OFF: Final[i64] = 2
 
 # Walks through fewer nodes than this are not counted: they cost less than a message. Longer ones
 # skip the nodes that cannot lead to a match.
@@ -221,6 +230,7 @@ _SHORT_WALK: Final[i64] = 64
 _BITS: Final[i64] = 61
 _LENGTH_MAX: Final[i64] = _BITS - 1
 _ALL: Final[i64] = (1 << 61) - 1
+_HIGHEST_BIT: Final[i64] = 1 << 62
 _HASH_MASK: Final[i64] = 0x3FFFFFFFFFFFFFF
 _SECOND_HASH: Final[i64] = 20
 _THIRD_HASH: Final[i64] = 40
@@ -235,8 +245,10 @@ class Walks:
     tens of thousands of them: a caller whose clients choose both counts that as work.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: i64) -> None:
         self.nodes: i64 = 0
+        # A search through more nodes than this ends early.
+        self.most: i64 = most
 
     def take_nodes(self) -> i64:
         """Return how many nodes were counted since the last call."""
@@ -262,21 +274,19 @@ class Traits:
 
     def add(self, token: bytes, place: i64, *, is_last: bool) -> None:
         """Add a literal token."""
-        one: i64 = 1
         value: i64 = hash(token) & _HASH_MASK
         moved = place * _PLACE_FACTOR
-        self.literals |= one << ((value + moved) % _BITS)
-        self.other_literals |= one << (((value >> _SECOND_HASH) + moved) % _BITS)
+        self.literals |= _bit((value + moved) % _BITS)
+        self.other_literals |= _bit(((value >> _SECOND_HASH) + moved) % _BITS)
         if is_last:
-            self.last = one << ((value >> _THIRD_HASH) % _BITS)
+            self.last = _bit((value >> _THIRD_HASH) % _BITS)
 
 
 def pattern_traits(tokens: list[bytes]) -> Traits:
     """Return what a subject must have for a pattern to match it."""
     traits = Traits()
-    one: i64 = 1
     count: i64 = len(tokens)
-    traits.lengths = one << min(count, _LENGTH_MAX)
+    traits.lengths = _bit(min(count, _LENGTH_MAX))
     for place, token in enumerate(tokens, 1):
         if token == b">" and place == count:
             # As many tokens, or more.
@@ -290,9 +300,8 @@ def subject_traits(subject: bytes, cut: i64) -> Traits:
     """Return what a subject has; its last token stands for any token if it starts at ``cut``."""
     tokens = subject.split(b".")
     traits = Traits()
-    one: i64 = 1
     count: i64 = len(tokens)
-    traits.lengths = one << min(count, _LENGTH_MAX)
+    traits.lengths = _bit(min(count, _LENGTH_MAX))
     if cut < len(subject):
         traits.literals = traits.other_literals = _ALL
         return traits
@@ -307,12 +316,15 @@ class Node:
     It knows what the patterns below it have in common, so that a search skips those that agree
     with a subject in their first tokens and fail at a later one. What was removed still counts:
     a search then skips less.
+
+    It cannot skip what has nothing in common. ``width`` is the number of nodes that a search may
+    visit from here on: with a ``*`` next to literals at each level it doubles per level.
     """
 
     def __init__(self) -> None:
         # Very many are in ``_wide``, which grows in small steps.
         self._children: dict[bytes, Node] = {}
-        self._wide: WideDict | None = None
+        self._wide: LinearHashDict | None = None
         self.count: i64 = 0
         # The first bytes of their tokens: most tokens that are no child need not be looked up.
         # A removed child may leave its bit.
@@ -326,6 +338,40 @@ class Node:
         self._lasts: i64 = 0
         self._literals: i64 = _ALL
         self._other_literals: i64 = _ALL
+        self.width: i64 = 1
+        # The largest of the literal children; among very many, that of one that was removed stays.
+        self._widest: i64 = 0
+        self._is_outdated: bool = False
+
+    def widen(self, child: "Node") -> bool:
+        """Follow a child that may have become wider; False if this changes nothing."""
+        if child is not self.star and child.width > self._widest:
+            self._widest = child.width
+        return self._add_up()
+
+    def narrow(self, width: i64) -> bool:
+        """Follow a child of this width that has less now; False if this changes nothing."""
+        if width == self._widest:
+            self._is_outdated = True
+        if self._is_outdated and self.count <= _WIDTHS_COMPARED:
+            self._is_outdated = False
+            most = self._widest
+            self._widest = 0
+            for child in self._children.values():
+                self._widest = max(self._widest, child.width)
+                if self._widest == most:
+                    break  # none is wider
+            if self._wide is not None:
+                for wide in self._wide.values():
+                    self._widest = max(self._widest, wide.width)
+        return self._add_up()
+
+    def _add_up(self) -> bool:
+        before = self.width
+        self.width = 1 + self._widest
+        if self.star is not None:
+            self.width += self.star.width
+        return self.width != before
 
     def admit(self, pattern: Traits) -> None:
         """Note what a new pattern below this node requires."""
@@ -357,7 +403,7 @@ class Node:
         self.firsts |= first_bit(token[0])
         wide = self._wide
         if wide is None and self.count > PART_SIZE:
-            wide = WideDict()
+            wide = LinearHashDict()
             for name, each in self._children.items():
                 wide.set(name, each)
             self._wide = wide
@@ -394,17 +440,21 @@ def leaf_of(root: Node, pattern: bytes) -> Leaf:
     tokens = pattern.split(b".")
     traits = pattern_traits(tokens)
     left: i64 = len(tokens)
+    path: list[Node] = [root]
+    is_new = False
+    leaf: Leaf | None = None
     for token in tokens:
         left -= 1
         if left == 0 and token == b">":
-            tail = node.tail
-            if tail is None:
-                tail = Leaf()
-                node.tail = tail
-            return tail
+            leaf = node.tail
+            if leaf is None:
+                leaf = Leaf()
+                node.tail = leaf
+            break
         is_star = token == b"*"
         child = node.star if is_star else node.child(token)
         if child is None:
+            is_new = True
             child = Node()
             if is_star:
                 node.star = child
@@ -412,10 +462,16 @@ def leaf_of(root: Node, pattern: bytes) -> Leaf:
                 node.add_child(token, child)
         child.admit(traits)
         node = child
-    leaf = node.leaf
+        path.append(node)
     if leaf is None:
-        leaf = Leaf()
-        node.leaf = leaf
+        leaf = node.leaf
+        if leaf is None:
+            leaf = Leaf()
+            node.leaf = leaf
+    if is_new:
+        depth: i64 = len(path) - 1
+        while depth > 0 and path[depth - 1].widen(path[depth]):
+            depth -= 1
     return leaf
 
 
@@ -443,22 +499,30 @@ def remove_value(root: Node, pattern: bytes, queue: bytes, value: object) -> boo
             node.tail = None
         else:
             node.leaf = None
-    for depth in range(len(path) - 1, 0, -1):
-        if not path[depth].is_empty():
-            break
-        parent = path[depth - 1]
-        if tokens[depth - 1] == b"*":
-            parent.star = None
+    depth: i64 = len(path) - 1
+    width: i64 = 0
+    while depth > 0 and path[depth].is_empty():
+        width = path[depth].width
+        depth -= 1
+        if tokens[depth] == b"*":
+            path[depth].star = None
         else:
-            parent.remove_child(tokens[depth - 1])
+            path[depth].remove_child(tokens[depth])
+    while width > 0:
+        before = path[depth].width
+        if not path[depth].narrow(width) or depth == 0:
+            break
+        width = before
+        depth -= 1
     return True
 
 
-def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64, walks: Walks) -> bool:
-    """Append the leaves of the patterns that match ``subject``.
+def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64, walks: Walks) -> i64:
+    """Append the leaves of the patterns that match ``subject``; return whether those are all.
 
     If ``cut`` is where the last token starts, that token stands for any token: only wildcards
-    match it, and the result is False if a literal could match it as well.
+    match it, and the result is DEPENDS if a literal could match it as well. It is CUT_OFF if the
+    search takes too long: a ``LongWalk`` takes several turns.
     """
     end: i64 = len(subject)
     node = root
@@ -474,6 +538,9 @@ def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64, walks: Wal
         visited += 1
         following: Node | None = None
         if visited > _SHORT_WALK:
+            if visited > walks.most:
+                walks.count(visited)
+                return CUT_OFF
             if traits is None:
                 traits = subject_traits(subject, cut)
             is_skipped = not node.may_lead_to(traits)
@@ -490,7 +557,7 @@ def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64, walks: Wal
             if node.count > 0:
                 if start == cut:
                     walks.count(visited)
-                    return False
+                    return DEPENDS
                 stop = token_end(subject, start, end)
                 child = node.child(subject[start:stop])
                 if child is not None:
@@ -507,7 +574,7 @@ def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64, walks: Wal
         if following is None:
             if not nodes or not starts:
                 walks.count(visited)
-                return True
+                return COMPLETE
             following = nodes.pop()
             start = starts.pop()
         node = following
@@ -516,8 +583,8 @@ def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64, walks: Wal
 def only_leaf(root: Node, subject: bytes, known: Leaf | None, walks: Walks) -> Leaf | None:
     """Return the leaf of the only pattern that matches ``subject``; ``SEVERAL`` if more do.
 
-    ``known`` is one that matches, outside the trie. Nothing is allocated for a subject that leads
-    nowhere. Empty tokens are not detected.
+    ``TOO_LONG`` if the search takes too long. ``known`` is one that matches, outside the trie.
+    Nothing is allocated for a subject that leads nowhere. Empty tokens are not detected.
     """
     end: i64 = len(subject)
     node = root
@@ -531,6 +598,9 @@ def only_leaf(root: Node, subject: bytes, known: Leaf | None, walks: Walks) -> L
         visited += 1
         following: Node | None = None
         if visited > _SHORT_WALK:
+            if visited > walks.most:
+                walks.count(visited)
+                return TOO_LONG
             if traits is None:
                 traits = subject_traits(subject, end)
             is_skipped = not node.may_lead_to(traits)
@@ -572,10 +642,69 @@ def only_leaf(root: Node, subject: bytes, known: Leaf | None, walks: Walks) -> L
         node = following
 
 
+class LongWalk:
+    """A search for the patterns that match a subject, some nodes at a time.
+
+    Patterns may come and go meanwhile: of those that are added it finds some, and those that are
+    removed have no subscribers when it has finished.
+    """
+
+    def __init__(self, root: Node, subject: bytes) -> None:
+        self.subject: bytes = subject
+        self.leaves: list[Leaf] = []
+        self._traits: Traits = subject_traits(subject, len(subject))
+        # Branches still to visit.
+        self._nodes: list[Node] = []
+        self._starts: list[i64] = []
+        self._enter(root, 0)
+
+    def step(self, most: i64) -> i64:
+        """Visit up to so many nodes; return how many were visited."""
+        visited: i64 = 0
+        while visited < most and len(self._nodes) > 0:
+            visited += 1
+            node = self._nodes.pop()
+            start = self._starts.pop()
+            if node.may_lead_to(self._traits):
+                self._enter(node, start)
+        return visited
+
+    def _enter(self, node: Node, start: i64) -> None:
+        """Note what matches at a node, and where its branches lead to."""
+        subject = self.subject
+        end: i64 = len(subject)
+        if start > end:
+            if node.leaf is not None:
+                self.leaves.append(node.leaf)
+            return
+        if node.tail is not None:
+            self.leaves.append(node.tail)
+        stop = token_end(subject, start, end)
+        if node.star is not None:
+            self._nodes.append(node.star)
+            self._starts.append(stop + 1)
+        if node.count > 0:
+            child = node.child(subject[start:stop])
+            if child is not None:
+                self._nodes.append(child)
+                self._starts.append(stop + 1)
+
+    def is_over(self) -> bool:
+        """Return whether no node is left to visit."""
+        return len(self._nodes) == 0
+
+
 def first_bit(byte: i64) -> i64:
     """Return the bit of a token's first byte in ``Node.firsts``."""
-    one: i64 = 1
-    return one << (byte & 31)
+    return _HIGHEST_BIT >> (62 - (byte & 31))  # in place, as searches ask for each node
+
+
+def _bit(number: i64) -> i64:
+    """Return the number with this bit, of 0 to 62.
+
+    Not ``1 << number``: mypyc shifts a small constant as a C ``int``, of 32 bits.
+    """
+    return _HIGHEST_BIT >> (62 - number)
 
 
 def merge(leaves: list[Leaf]) -> Match:

@@ -112,7 +112,7 @@ async def test_a_member_that_left_just_before_the_last_one_does_not_keep_the_con
     looks: list[bool] = []
 
     async def late(api: ApiClient, stream: str, consumer: str, *, timeout: float) -> ConsumerInfo:
-        """Answer as nats-server does for a moment: as if the other member were still there."""
+        """Answer as nats-server does shortly afterwards: as if the other member still existed."""
         found = await consumer_info(api, stream, consumer, timeout=timeout)
         looks.append(found.push_bound)
         return msgspec.structs.replace(found, push_bound=len(looks) == 1)

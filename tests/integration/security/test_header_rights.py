@@ -155,3 +155,24 @@ async def test_who_may_not_publish_to_some_subjects_of_a_stream_may_not_roll_it_
         before = await subjects(at.admin)
         assert not await accepted(at.eve, "s.pub", ALL)
         assert await subjects(at.admin) == before
+
+
+async def test_at_a_replica_only_the_permission_to_purge_allows_a_rollup(tmp_path: Path) -> None:
+    """It does not know all subjects of the stream."""
+    allow = 'publish: ["s.>", "sched.>"], subscribe: "_INBOX.>"'
+    async with served(tmp_path, allow, at_replica=True) as at:
+        before = await subjects(at.admin)
+        assert not await accepted(at.eve, "s.pub", ALL)
+        assert await subjects(at.admin) == before
+
+
+@pytest.mark.parametrize(("count", "may"), [(32, True), (33, False)])
+async def test_the_subjects_of_a_stream_are_compared_if_they_are_few(
+    tmp_path: Path, count: int, may: bool
+) -> None:
+    async with served(tmp_path, 'publish: "w.>", subscribe: "_INBOX.>"', at_replica=False) as at:
+        wide = tuple(f"w.{n}" for n in range(count))
+        await at.admin.jetstream().create_stream(
+            StreamConfig(name="W", subjects=wide, allow_rollup_hdrs=True)
+        )
+        assert await accepted(at.eve, "w.1", ALL) == may

@@ -280,7 +280,7 @@ async def test_the_server_asks_nothing_in_the_name_of_a_user(tmp_path: Path) -> 
 async def test_what_the_server_delivers_passes_the_denials_of_each_receiver(
     tmp_path: Path,
 ) -> None:
-    """Republished messages and those of a push consumer, to a user that may not have them."""
+    """What is republished, transformed, pushed or a snapshot, to a user that may not have it."""
     async with served(tmp_path) as server:
         admin = await Client.open(server, "hostile", "secret.>")
         user = await Client.open(server, "limited", ">", "secret.>", "secret.push", "*.push")
@@ -294,6 +294,22 @@ async def test_what_the_server_delivers_passes_the_denials_of_each_receiver(
         for number in range(5):
             await admin.ask(f"s.{number}", b"TOP SECRET")
         await until(lambda: sum("$JS.ACK." in got.reply for got in admin.wire.got) >= 5)
+        transform = {"src": "t.*", "dest": "secret.t.{{wildcard(1)}}"}
+        await admin.made(
+            "STREAM.CREATE.T",
+            {"name": "T", "subjects": ["t.>"], "subject_transform": transform},
+        )
+        pushed = {"name": "P", "deliver_subject": "open.push", "ack_policy": "none"}
+        await admin.made("CONSUMER.CREATE.T.P", {"stream_name": "T", "config": pushed})
+        admin.wire.send("SUB open.push 100")
+        await admin.ask("t.1", b"TOP SECRET")
+        await admin.made("STREAM.SNAPSHOT.S", {"deliver_subject": "secret.snapshot"})
+        for subject in ("secret.t.1", "secret.snapshot"):
+
+            def arrived(subject: str = subject) -> bool:
+                return any(got.subject == subject for got in admin.wire.got)
+
+            await until(arrived)
         await user.wire.flush()
 
         assert any(got.subject.startswith("secret.again.") for got in admin.wire.got)

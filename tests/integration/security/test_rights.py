@@ -16,7 +16,9 @@ from jetspark.errors import Error
 
 
 @asynccontextmanager
-async def served(folder: Path, permissions: str) -> AsyncIterator[tuple[Client, Client]]:
+async def served(
+    folder: Path, permissions: str, padding: bytes = b""
+) -> AsyncIterator[tuple[Client, Client]]:
     """A server with an administrator and ``eve``, who has these permissions; a client of each."""
     file = folder / "server.conf"
     file.write_text(
@@ -31,8 +33,8 @@ async def served(folder: Path, permissions: str) -> AsyncIterator[tuple[Client, 
     ):
         js = admin.jetstream()
         await js.create_stream(StreamConfig(name="S", subjects=("s.>",), allow_direct=True))
-        await js.publish("s.open", b"open")
-        await js.publish("s.secret", b"secret")
+        await js.publish("s.open", b"open" + padding)
+        await js.publish("s.secret", b"secret" + padding)
         yield admin, eve
 
 
@@ -102,9 +104,13 @@ async def test_a_tap_does_not_wake_a_push_consumer(tmp_path: Path) -> None:
         assert not [subject for subject in seen if subject.startswith("s.")]
 
 
-async def test_what_is_sent_to_a_denied_inbox_is_not_seen_by_a_tap(tmp_path: Path) -> None:
+@pytest.mark.parametrize("padding", [b"", bytes(600_000)], ids=["small", "large"])
+async def test_what_is_sent_to_a_denied_inbox_is_not_seen_by_a_tap(
+    tmp_path: Path, padding: bytes
+) -> None:
     """Consumers send messages under the subjects that they were stored with."""
-    async with served(tmp_path, 'subscribe { deny: "_INBOX.private.>" }') as (admin, eve):
+    deny = 'subscribe { deny: "_INBOX.private.>" }'
+    async with served(tmp_path, deny, padding) as (admin, eve):
         taps = [await eve.subscribe(">"), await eve.subscribe(">", queue="q")]
         await eve.flush()
         private = await admin.subscribe("_INBOX.private.1")
@@ -124,7 +130,63 @@ async def test_what_is_sent_to_a_denied_inbox_is_not_seen_by_a_tap(tmp_path: Pat
             while tap.pending_msgs:
                 seen.append((await tap.next()).data)
 
-        assert not {b"open", b"secret"} & set(seen)
+        assert not {b"open" + padding, b"secret" + padding} & set(seen)
+
+
+async def test_a_large_message_is_delivered_to_none_who_may_not_have_its_subject(
+    tmp_path: Path,
+) -> None:
+    """Read back without a copy, to the only subscriber of an inbox and to one of several."""
+    padding = bytes(600_000)
+    async with served(tmp_path, 'subscribe { deny: "s.secret" }', padding) as (admin, eve):
+        await eve.subscribe("s.*")  # as on nats-server, only then are deliveries checked
+        for taps in range(2):
+            if taps:
+                await admin.subscribe("_INBOX.eve.>")
+                await admin.flush()
+            inbox = await eve.subscribe(f"_INBOX.eve.{taps}")
+            await eve.flush()
+            push = {"name": f"p{taps}", "deliver_subject": f"_INBOX.eve.{taps}"}
+            body = json.dumps({"stream_name": "S", "config": push}).encode()
+            await admin.request(f"$JS.API.CONSUMER.CREATE.S.p{taps}", body)
+            body = json.dumps({"stream_name": "S", "config": {"name": f"c{taps}"}}).encode()
+            await admin.request(f"$JS.API.CONSUMER.CREATE.S.c{taps}", body)
+            next_of = f"$JS.API.CONSUMER.MSG.NEXT.S.c{taps}"
+            admin.publish(next_of, b'{"batch":2}', reply=f"_INBOX.eve.{taps}")
+            seen = [(await inbox.next()).data for _ in range(2)]  # one of each consumer
+            await admin.flush()
+            await eve.flush()
+            while inbox.pending_msgs:
+                seen.append((await inbox.next()).data)
+
+            assert {data[:6].rstrip(b"\0") for data in seen} == {b"open"}
+
+
+async def test_a_user_without_the_subject_gets_no_advisories(tmp_path: Path) -> None:
+    async with served(tmp_path, 'subscribe { deny: "$JS.EVENT.>" }') as (admin, eve):
+        heard = await admin.subscribe("$JS.EVENT.>")
+        tap = await eve.subscribe(">")
+        await admin.flush()
+        await eve.flush()
+        await admin.jetstream().create_stream(StreamConfig(name="T", subjects=("t.>",)))
+        await heard.next()
+        await eve.flush()
+        seen = []
+        while tap.pending_msgs:
+            seen.append((await tap.next()).subject)
+
+        assert [subject for subject in seen if subject.startswith("$JS.EVENT.")] == []
+        assert any(subject.startswith("$JS.API.STREAM.CREATE.") for subject in seen)
+
+
+async def test_who_may_create_streams_reads_what_they_copy(tmp_path: Path) -> None:
+    allow = 'publish: ["$JS.API.STREAM.CREATE.*", "$JS.API.DIRECT.GET.COPY"]'
+    async with served(tmp_path, allow) as (_, eve):
+        assert await denied(eve, "$JS.API.DIRECT.GET.S", b'{"seq":2}')
+        copy = json.dumps({"name": "COPY", "mirror": {"name": "S"}, "allow_direct": True})
+        assert b'"error"' not in (await ask(eve, "$JS.API.STREAM.CREATE.COPY", copy.encode())).data
+        while (found := await ask(eve, "$JS.API.DIRECT.GET.COPY", b'{"seq":2}')).data != b"secret":
+            assert found.data == b""
 
 
 @pytest.mark.parametrize("subject", ["s.*", ">"])

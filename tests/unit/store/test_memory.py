@@ -39,7 +39,7 @@ def commit(log: StreamLog) -> None:
 def test_a_log_over_any_files_holds_what_the_model_says(
     kind: str, seed: int, tmp_path: Path
 ) -> None:
-    """Messages, batches, removals, limits, consumers; chores, and starts in between."""
+    """Messages, batches, removals, limits, consumers; tasks, and starts in between."""
     files: Files = {"memory": MemoryFiles, "simulated": SimulatedDisk, "real": OsFiles}[kind]()
     root = tmp_path / "store"
     store = FileStore(files, root, segment_size=3_000, cache_budget=0, reserve_size=100)

@@ -34,13 +34,18 @@ class Interest:
     def acknowledged(self, state: ConsumerState) -> None:
         """Handle acknowledged messages in a stream with interest or work-queue retention."""
         released = state.take_released()
+        many_from = state.take_released_from()
         stream = state.stream
         attached = stream.attached
         if stream.config.retention == Retention.INTEREST and attached.missing:
             return
-        if stream.config.retention == Retention.LIMITS or stream.dropped or not released:
+        if stream.config.retention == Retention.LIMITS or stream.dropped:
             return
-        if len(released) * len(attached.all) > ASKED_PER_TURN:
+        if many_from:
+            released.append(many_from)
+        if not released:
+            return
+        if many_from or len(released) * len(attached.all) > ASKED_PER_TURN:
             # One acknowledgement may release all messages: they are found in steps.
             first = min(released)
             self._sweeps[stream] = min(first, self._sweeps.get(stream, first))

@@ -4,6 +4,8 @@ The value on disk is the body ``{"val":"n"}``. Values of staged messages are kep
 decisions use staged state.
 """
 
+from bisect import bisect_left
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -47,16 +49,21 @@ class Counters:
 
     def __init__(self, log: StreamLog) -> None:
         self.log: StreamLog = log
-        self.staged: dict[bytes, Value] = {}
+        # By subject, in order of their messages: the newest ones may be deleted, or not be staged
+        # any more.
+        self.staged: dict[bytes, list[Value]] = {}
 
     def current(self, subject: bytes) -> Value:
         """Return the value of a subject; raises CounterBroken."""
         entry = self.log.index.subjects.get(subject)
         if entry is None or entry.staged_last == 0:
             return Value(0, 0, b"")
-        staged = self.staged.get(subject)
-        if staged is not None and staged.seq == entry.staged_last:
-            return staged
+        values = self.staged.setdefault(subject, [])
+        if values and values[-1].seq == entry.staged_last:
+            return values[-1]
+        place = bisect_left(values, int(entry.staged_last), key=_sequence)
+        if place < len(values) and values[place].seq == entry.staged_last:
+            return values[place]
         try:
             data, at = self.log.reader.locate(entry.staged_last)
         except (CorruptRecord, ReadFailed) as error:
@@ -75,27 +82,35 @@ class Counters:
         kept = msgspec.json.encode(shares, order="sorted") if shares else b""
         value = Value(int(entry.staged_last), number, kept)
         # Until the next group: a batch asks twice, and both answers must be equal.
-        self.staged[subject] = value
+        values.insert(place, value)
         return value
 
     def stage(self, subject: bytes, value: Value, seq: int) -> None:
         """Set the value of a subject, whose message is staged with this sequence."""
         value.stage(seq)
-        self.staged[subject] = value
+        self.staged.setdefault(subject, []).append(value)
 
     def committed(self) -> None:
         """Forget values that are on disk now."""
         if self.staged:
             last = int(self.log.index.last_seq)
-            self.staged = {k: v for k, v in self.staged.items() if v.seq > last}
+            self._keep(lambda value: value.seq > last)
 
     def rewind(self, last: int) -> None:
         """Forget messages after this one, which are not staged any more."""
-        self.staged = {k: v for k, v in self.staged.items() if v.seq <= last}
+        self._keep(lambda value: value.seq <= last)
 
     def failed(self) -> None:
         """Forget everything that was staged."""
         self.staged = {}
+
+    def _keep(self, is_kept: Callable[[Value], bool]) -> None:
+        kept = {subject: list(filter(is_kept, values)) for subject, values in self.staged.items()}
+        self.staged = {subject: values for subject, values in kept.items() if values}
+
+
+def _sequence(value: Value) -> int:
+    return value.seq
 
 
 def is_integer(text: bytes) -> bool:

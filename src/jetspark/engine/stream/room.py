@@ -2,6 +2,9 @@
 
 Counted on staged state: durable plus staged messages. Limits with *discard old* need no decision:
 the store evicts when a message becomes durable.
+
+Publishing changes a few counts. Once a rollup, purge or delete is staged, which may concern any of
+the messages, they are counted from the messages that are left, until nothing is staged.
 """
 
 from typing import Final
@@ -12,10 +15,16 @@ from jetspark.engine.stream.rules import Rules
 from jetspark.errors.storage import CorruptRecord
 from jetspark.store.format.record import OVERHEAD
 from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.log.subject_table import SubjectEntry
 
 MESSAGES: Final = "maximum messages exceeded"
 BYTES: Final = "maximum bytes exceeded"
 PER_SUBJECT: Final = "maximum messages per subject exceeded"
+
+
+# Messages of one subject that are looked at, whether they are about to be removed. Of more than
+# these none is considered removed: a message may be refused that would fit.
+LOOKED_AT_MAX: Final[i64] = 65_536
 
 
 class Load:
@@ -36,18 +45,22 @@ class Room:
         self.log: StreamLog = log
         self.open: Load = Load()
         self.in_flight: Load = Load()
+        # The staged removals that the counts include: how often they changed.
+        self.removals: i64 = 0
+        # Counted from what is left: the durable messages of subjects, as far as they were asked.
+        self.left: dict[bytes, int] | None = None
 
     def configure(self, rules: Rules) -> None:
         """Apply a configuration."""
         self.rules = rules
-        if not rules.discard_new:
-            # These counts are no longer maintained: they would be wrong when they are needed
-            # again.
-            self.failed()
+        # What is staged was not counted, or by other rules.
+        self.removals = -1
 
     def problem(self, subject: bytes, headers_length: i64, body_length: i64, rollup: bool) -> str:
         """Return why a message is refused; empty if there is room. The order is nats-server's."""
         rules = self.rules
+        if rules.max_per_subject > 0 and self.removals != self.log.staged.deletions.changes:
+            self.count_again()
         replaces = self.replaces(subject)
         # A rollup makes room for itself.
         if replaces and rules.discard_new_per_subject and not rollup:
@@ -72,19 +85,50 @@ class Room:
         """Return how many messages a subject has, including staged ones."""
         count: i64 = 0
         entry = self.log.index.subjects.get(subject)
+        if self.left is not None:
+            return 0 if entry is None else self.left_of(entry)
         if entry is not None:
             count = i64(entry.count)
         count += self.open.subjects.get(subject, 0)
         count += self.in_flight.subjects.get(subject, 0)
         return count
 
+    def count_again(self) -> None:
+        """Count from the messages that are left: staged removals may concern any of them."""
+        self.removals = self.log.staged.deletions.changes
+        self.left = {}
+        self.open = Load()
+        self.in_flight = Load()
+        for entry in self.log.staged.left_rows().subjects():
+            self.open.replaced += max(0, self.left_of(entry) - self.rules.max_per_subject)
+
+    def left_of(self, entry: SubjectEntry) -> i64:
+        """Return how many messages of a subject are left, including staged ones."""
+        staged = self.log.staged
+        assert self.left is not None, "counted from what is left"
+        durable = self.left.get(entry.subject)
+        if durable is None:
+            durable = int(entry.count)
+            if entry.last < staged.deletions.purged_below(entry.subject):
+                durable = 0
+            elif staged.deletions.any and durable <= LOOKED_AT_MAX:
+                durable = staged.durable_left(entry)
+            self.left[entry.subject] = durable
+        return durable + staged.left_rows().count_of(entry)
+
     def oldest_size(self, subject: bytes) -> i64:
         """Return the accounted size of the oldest durable message of a subject; 0 if none."""
         entry = self.log.index.subjects.get(subject)
         if entry is None or entry.count == 0:
             return 0
+        first = entry.first
+        deletions = self.log.staged.deletions
+        while deletions.any and first > 0 and deletions.has(first, subject):
+            first = self.log.index.next_in_subject(first)
+        if first == 0:
+            return 0
         try:
-            data, at = self.log.reader.locate(entry.first)
+            data, at = self.log.reader.locate(first)
         except CorruptRecord:
             return 0
         if len(data) == 0:
@@ -96,7 +140,11 @@ class Room:
         load = self.open
         if self.rules.max_per_subject <= 0:
             return
-        if rollup:
+        if self.left is not None:
+            # It is among those that are left.
+            if self.count_of(subject) > self.rules.max_per_subject:
+                load.replaced += 1
+        elif rollup:
             load.subjects[subject] = (
                 load.subjects.get(subject, 0) + 1 - int(self.count_of(subject))
             )
@@ -107,14 +155,22 @@ class Room:
 
     def group_taken(self) -> None:
         """Note that the staged messages are in flight."""
-        self.in_flight = self.open
-        self.open = Load()
+        if self.left is None:
+            self.in_flight = self.open
+            self.open = Load()
 
     def committed(self) -> None:
         """Note that the group in flight is durable."""
         self.in_flight = Load()
+        if self.left is not None:
+            if self.log.staged.seq > self.log.index.last_seq or self.log.staged.deletions.any:
+                self.removals = -1
+            else:
+                self.failed()
 
     def failed(self) -> None:
         """Forget everything that was staged."""
         self.open = Load()
         self.in_flight = Load()
+        self.left = None
+        self.removals = self.log.staged.deletions.changes

@@ -221,6 +221,7 @@ class Staged:
             synced,
             before,
             parts,
+            self.seq,
         )
         self.writer = BytesWriter()
         self.parts = None
@@ -230,7 +231,6 @@ class Staged:
         self.open_messages = 0
         self.open_bytes = 0
         self.in_flight = group
-        group.last_seq = self.seq
         return group
 
     def landed(self) -> Group:
@@ -663,6 +663,17 @@ class Staged:
     # the flag ``BATCH_MEMBER``, its first one ``BATCH_FIRST``, its last one ``BATCH_LAST``. A
     # group is never split inside a run, so a run is in one synced write and in one segment, and
     # recovery drops an incomplete run of the last write (``replay.py``).
+
+    def durable_left(self, entry: SubjectEntry) -> i64:
+        """Return how many durable messages of a subject no staged removal concerns."""
+        count: i64 = 0
+        seq = entry.first if entry.count > 0 else 0
+        while seq > 0:
+            if not self.deletions.has(seq, entry.subject):
+                count += 1
+            seq = self.index.next_in_subject(seq)
+        self.count_compared(i64(entry.count))
+        return count
 
     def begin_batch(self) -> None:
         """Start a batch: what is staged from now on becomes durable together or not at all.

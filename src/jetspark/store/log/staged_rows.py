@@ -47,6 +47,15 @@ class StagedRows:
         rows = self.by_subject.get(int(entry.id))
         return [] if rows is None else list(rows.values())
 
+    def count_of(self, entry: SubjectEntry) -> i64:
+        """Return how many messages a subject has."""
+        rows = self.by_subject.get(int(entry.id))
+        return 0 if rows is None else len(rows)
+
+    def subjects(self) -> list[SubjectEntry]:
+        """Return the subjects that have messages."""
+        return [next(iter(rows.values()))[2] for rows in self.by_subject.values()]
+
     def last_of(self, entry: SubjectEntry) -> i64:
         """Return the newest message of a subject; 0 if it has none."""
         rows = self.by_subject.get(int(entry.id))

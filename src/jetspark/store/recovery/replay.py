@@ -66,7 +66,7 @@ from jetspark.store.recovery.findings import (
     acknowledged_until,
     is_mark,
 )
-from jetspark.store.recovery.later import LaterSegments, is_anchored, stated_sequence
+from jetspark.store.recovery.later_segments import LaterSegments, is_anchored, stated_sequence
 
 __all__ = ["Recovery", "replay_segment"]
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.engine.publishing import answers, ask, block, code, flush, made, publish
 
 from jetspark.api.stream import Republish, SubjectTransform
+from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.counters import CHUNK, format_integer, parse_integer
 
 if TYPE_CHECKING:
@@ -44,6 +45,26 @@ def test_a_counter_adds_to_what_is_staged_and_answers_when_it_is_durable(bench: 
     assert values(bench) == ["96"]
     (entry,) = bench.get(stream, b'{"last_by_subj":"s.1"}')
     assert entry[4] == b'{"val":"96"}'
+
+
+@pytest.mark.parametrize("in_flight", [0, 1, 2, 3, 4])
+def test_a_counter_continues_from_the_last_message_that_was_not_deleted(
+    bench: Bench, in_flight: int
+) -> None:
+    stream = made(bench, allow_msg_counter=True)
+    for count, number in enumerate(("1", "20", "300", "4000"), 1):
+        add(bench, stream, number)
+        if count == in_flight:
+            bench.submit()
+    for seq in (4, 3):
+        body = b'{"seq":%d}' % seq
+        handle(bench.engine, b"STREAM.MSG.DELETE.S", body, b"r", bench.now, bench.outbox)
+    add(bench, stream, "50000")
+    if in_flight:
+        bench.land()
+    flush(bench)
+
+    assert "50021" in values(bench)
 
 
 def test_a_failed_group_did_not_count(bench: Bench) -> None:

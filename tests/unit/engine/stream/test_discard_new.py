@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from tests.unit.engine.publishing import answers, ask, code, flush, made, publish
 
 from jetspark.api.enums import Discard
+from jetspark.engine.requests.dispatch import handle
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Bench
@@ -96,3 +98,60 @@ def test_a_lower_limit_takes_nothing_out_of_a_stream_that_discards_new(bench: Be
     bench.restart()
 
     assert bench.engine.streams["S"].log.index.messages == 8
+
+
+def test_what_a_rollup_removes_is_not_subtracted_twice(bench: Bench) -> None:
+    """Messages that replace others of their subject were subtracted, and removed after that."""
+    stream = limited(bench, max_msgs=3, max_msgs_per_subject=1, allow_rollup_hdrs=True)
+    for _ in range(50):
+        publish(bench, stream, b"s.1")
+    publish(bench, stream, b"s.1", rollup="all")
+    for n in range(50):
+        publish(bench, stream, b"s.more.%d" % n)
+    flush(bench)
+
+    assert answers(bench)[50:] == [51, 52, 53, *[MESSAGES] * 48]
+    assert stream.log.index.messages == 3
+
+
+@pytest.mark.parametrize("in_flight", [False, True])
+@pytest.mark.parametrize(
+    ("verb", "body"),
+    [
+        (b"STREAM.PURGE.S", b"{}"),
+        (b"STREAM.PURGE.S", b'{"filter":"s.1"}'),
+        (b"STREAM.PURGE.S", b'{"filter":"s.*","keep":1}'),
+        (b"STREAM.MSG.DELETE.S", b'{"seq":2}'),
+    ],
+)
+def test_a_subject_has_room_for_what_a_staged_removal_removes(
+    bench: Bench, verb: bytes, body: bytes, *, in_flight: bool
+) -> None:
+    stream = limited(bench, max_msgs_per_subject=2, discard_new_per_subject=True)
+    assert [ask(bench, stream, b"s.1") for _ in range(3)] == [1, 2, PER_SUBJECT]
+    handle(bench.engine, verb, body, b"", bench.now, bench.outbox)
+    if in_flight:
+        bench.submit()
+    publish(bench, stream, b"s.1")
+    publish(bench, stream, b"s.1")
+    if in_flight:
+        bench.land()
+    publish(bench, stream, b"s.1")
+    flush(bench)
+
+    room = 1 if body[1:] in {b'"filter":"s.*","keep":1}', b'"seq":2}'} else 2
+    assert answers(bench) == [3, 4, PER_SUBJECT][:room] + [PER_SUBJECT] * (3 - room)
+    assert [ask(bench, stream, b"s.1"), ask(bench, stream, b"s.2")] == [PER_SUBJECT, 3 + room]
+
+
+def test_a_rollup_of_everything_makes_room_on_other_subjects(bench: Bench) -> None:
+    stream = limited(
+        bench, max_msgs_per_subject=1, discard_new_per_subject=True, allow_rollup_hdrs=True
+    )
+    assert [ask(bench, stream, b"s.1"), ask(bench, stream, b"s.1")] == [1, PER_SUBJECT]
+    publish(bench, stream, b"s.2", rollup="all")
+    publish(bench, stream, b"s.1")
+    publish(bench, stream, b"s.1")
+    flush(bench)
+
+    assert answers(bench) == [2, 3, PER_SUBJECT]

@@ -401,7 +401,7 @@ def test_configurations_of_rewritten_segments_are_in_the_head_of_the_new_one(
 
 
 def test_the_speed_of_rewriting_is_an_argument(small: "Bench") -> None:
-    """Rate-limited by bytes per second; ``Housekeeper`` waits as long as a chore says."""
+    """Rate-limited by bytes per second; ``Housekeeper`` waits as long as a task says."""
     small.log.upkeep.rates = UpkeepRates(compaction_rate=1000)
     seqs = fill(small)
     delete(small, [seq for seq in seqs if seq % 5])

@@ -113,12 +113,12 @@ def test_a_log_that_is_closed_while_it_is_verified_gives_its_file_back(bench: "B
     bench.stage(b"never")
     fail_sync(bench)
     bench.log.upkeep.want_reopening(True)
-    chore = bench.log.take_task()
-    assert chore is not None
-    chore.step()
+    task = bench.log.take_task()
+    assert task is not None
+    task.step()
     bench.log.close()
     bench.store.close()
-    chore.step()
+    task.step()
     bench.log.end_task(failed=False)
 
     assert bench.disk.open_handles == 0

@@ -17,8 +17,8 @@ from jetspark.errors import ConsumerExists, ConsumerNotFound, Error, StreamNotFo
 # Seconds after which the last member of a queue checks again whether it is the last: one that has
 # just lost its connection is back by then.
 SECOND_LOOK: Final = 0.5
-# nats-server updates the state of a consumer a little after a member has left: who is told that
-# there are others checks again after so many seconds.
+# nats-server updates the state of a consumer a little after a member has left: if it reports other
+# members, the state is requested again after this many seconds.
 LATE_STATE: Final = 0.05
 
 

@@ -225,6 +225,20 @@ def dead_ends(target: Target) -> None:
         client.settle()
 
 
+def unlike_dead_ends(target: Target) -> None:
+    """262,144 patterns with dead ends that have nothing in common, so that none is skipped."""
+    depth = 17 if target.times(1_000) >= 1_000 else 12
+    with target.client() as client:
+        sid = 0
+        for heads in itertools.product((b"a", b"*"), repeat=depth):
+            head = b".".join(heads)
+            client.send(b"SUB %b.x.* %d\r\nSUB %b.y.* %d\r\n" % (head, sid, head, sid + 1))
+            sid += 2
+        to = b".".join([b"a"] * depth)
+        client.send(b"".join(b"PUB %b.%d.z 0\r\n\r\n" % (to, n) for n in range(target.times(100))))
+        client.settle()
+
+
 def queue_names(target: Target) -> None:
     """40,000 queue groups of one subject, and messages for all of them."""
     with target.client() as client:
@@ -767,10 +781,11 @@ def half_monitoring(target: Target) -> None:
 
 Hostile = Callable[[Target], None]
 HOSTILE: Final[tuple[Hostile, ...]] = (
-    same_subject, subscriptions_left_by_connect, wildcard_subscriptions, dead_ends, queue_names,
-    large_fan_out, alternating, unknown_unsubscriptions, pings, changing_subjects,
-    denied_messages, denied_subscriptions, connects, connections, busy_connections, no_responders,
-    large_messages, many_headers, half_open, single_bytes, garbage, half_closed, wrong_passwords,
+    same_subject, subscriptions_left_by_connect, wildcard_subscriptions, dead_ends,
+    unlike_dead_ends, queue_names, large_fan_out, alternating, unknown_unsubscriptions, pings,
+    changing_subjects, denied_messages, denied_subscriptions, connects, connections,
+    busy_connections, no_responders, large_messages, many_headers, half_open, single_bytes,
+    garbage, half_closed, wrong_passwords,
     logins_that_leave, slow_readers, unread_answers, unread_consumer, unread_snapshot, requests,
     acknowledgements, many_subjects, many_filters, dead_end_filters, wildcard_expectations,
     wildcard_reads, single_byte_restore, streams, consumers, waiting_pulls, last_per_subject,

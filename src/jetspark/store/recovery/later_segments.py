@@ -1,9 +1,9 @@
 """Recognises records of later segments in an earlier one, where a copied file may have put them.
 
-A record whose sequence the next segment starts with, or a later one, does not belong there: to
-believe it would skip everything between. But it is left out only if a later segment has it, too:
-what was acknowledged may be there. A segment that was lost, and put back after the stream had
-continued without it, starts before records of the segment before it.
+A record with the first sequence of the next segment, or a later one, does not belong there:
+accepting it would skip everything in between. It is left out only if a later segment has it as
+well, because it may have been acknowledged: a segment that was lost, and put back after the stream
+had continued without it, starts before records of its predecessor.
 
 A rewritten segment (``upkeep/compaction.py``) lacks what was removed: it counts as having every
 record up to the end of the run that it replaces.

@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from tests.support.spark_options import FORMATS, PARSERS
+from tests.support.spark_formats import FORMATS, PARSERS
 
 import jetspark.spark
 from jetspark.spark.kv import options as kv_options

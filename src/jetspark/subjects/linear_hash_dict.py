@@ -51,17 +51,6 @@ class LinearHashDict:
             if self._count > PART_SIZE * i64(len(self._parts)):
                 self._divide()
 
-    def enter(self, key: bytes, value: Any) -> Any:
-        """Set the value of a key unless it has one; return the one that it has now."""
-        part = self._first if not self._is_divided else self._part(key)
-        before = len(part)
-        found = part.setdefault(key, value)
-        if len(part) > before:
-            self._count += 1
-            if self._count > PART_SIZE * i64(len(self._parts)):
-                self._divide()
-        return found
-
     def pop(self, key: bytes) -> Any:
         """Remove a key; return its value, None if it does not exist."""
         part = self._first if not self._is_divided else self._part(key)

@@ -403,7 +403,7 @@ def test_patterns_that_lead_nowhere_are_searched_in_steps(probe: TurnProbe, pref
 
 
 def test_patterns_that_would_make_searches_long_are_refused(probe: TurnProbe) -> None:
-    """Each level of ``*`` beside a literal doubles the nodes that a search visits."""
+    """Each level of ``*`` next to a literal doubles the nodes that a search visits."""
     with probe.client() as client, probe.client() as other:
         heads = [b".".join(each) for each in itertools.product((b"a", b"*"), repeat=16)]
         for at in range(0, len(heads), 4096):
@@ -696,7 +696,7 @@ def test_one_search_through_very_many_branches_takes_several_turns(
     probe: TurnProbe, prefix: bytes
 ) -> None:
     """Half of the patterns fail at the last token, half at the one before: none is skipped."""
-    depth = 17 if COMPILED else 14
+    depth = 15 if COMPILED else 13  # about as many as an account may have
     heads = [b".".join(tokens) for tokens in itertools.product(b"a *".split(), repeat=depth)]
     with probe.client() as client, probe.client() as other:
         for ending in (b".z.*", b".*.z"):
@@ -710,13 +710,13 @@ def test_one_search_through_very_many_branches_takes_several_turns(
         other.send(b"UNSUB got\r\nSUB late 2\r\nPUB late 0\r\n\r\n")
         got = other.until(b"MSG late 2 0\r\n").replace(b"PING\r\n", b"")
         assert got == b"".join(b"MSG %b.m.%d got 1\r\n%d\r\n" % (to, n, n) for n in range(5))
-        probe.check()
+        probe.check(16 if COMPILED else 150)  # in one turn it takes 18 to 25 ms
 
 
 def test_acknowledgements_to_a_subject_with_a_long_search_arrive_in_order(
     probe: TurnProbe,
 ) -> None:
-    depth = 15 if COMPILED else 12
+    depth = 14 if COMPILED else 12
     heads = [b".".join(tokens) for tokens in itertools.product(b"a *".split(), repeat=depth)]
     with probe.client() as client, probe.client() as other:
         make_stream(client, "S", ["s"])
@@ -777,8 +777,8 @@ def test_patterns_that_no_order_of_subjects_helps_with_are_searched_in_steps(
         assert b"wrong last sequence: %d" % (count + 1) in answers[1]
         assert b'"seq":%d' % (count + 2) in answers[2]
         probe.check()
-        body = {"name": "C", "filter_subject": pattern, "deliver_policy": "last"}
-        created = json.dumps({"stream_name": "S", "config": body}).encode()
+        config = {"name": "C", "filter_subject": pattern, "deliver_policy": "last"}
+        created = json.dumps({"stream_name": "S", "config": config}).encode()
         answer = json.loads(client.request(b"CONSUMER.CREATE.S.C", created))
         assert answer["delivered"]["stream_seq"] == count + 1
         probe.check()

@@ -24,6 +24,7 @@ from jetspark.store.format.manifest import (
     unframe,
 )
 from jetspark.store.format.record import FIXED, Codec
+from jetspark.store.log.columns import Columns
 from jetspark.store.log.segment_files import SegmentFile, head_of
 from jetspark.store.upkeep.quarantine import damaged_length, note_place, pin
 from jetspark.store.upkeep.task import Task
@@ -57,7 +58,7 @@ class Scrub(Task):
         self.codec: Codec = Codec(self.seed)
         self.started_ns: int = int(log.upkeep.now)
         self.times: dict[str, int] = dict(log.upkeep.scrubbed) | {file.name: self.started_ns}
-        generation = int(file.rows[0].generation)
+        self._generation = generation = int(file.rows[0].generation)
         # Known damage is skipped.
         self.known: dict[int, int] = {
             damage.offset: damage.offset + damage.length
@@ -94,6 +95,15 @@ class Scrub(Task):
             self.finished = True
             return True
         return False
+
+    def reads(self, columns: Columns) -> bool:
+        """Return whether these rows are of its file.
+
+        Between slices the file may be removed, or rewritten, and its handle closed: a new file of
+        the log may have the same handle by then.
+        """
+        same_file = columns.name == self.name and int(columns.generation) == self._generation
+        return same_file and int(columns.handle) in self.handles
 
     def read_bytes(self) -> int:
         """Return how much it read since the last call."""
@@ -164,7 +174,7 @@ class Scrub(Task):
             log.upkeep.index_file_is_bad(self.name)
         for offset in self.found:
             for columns in log.index.segments:
-                if int(columns.handle) in self.handles:
+                if self.reads(columns):
                     note_place(log, columns, offset, "found by the scrubber")
                     break
         pin(log)
@@ -176,7 +186,7 @@ def next_scrub(log: "StreamLog") -> Task | None:
     if now == 0:
         return None
     started = log.upkeep.take_scrubbing()
-    if started is not None and started.handles[0] in {int(c.handle) for c in log.index.segments}:
+    if isinstance(started, Scrub) and any(map(started.reads, log.index.segments)):
         return started
     files = log.segments.list_files()[:-1]
     # A time in the future is from before the clock was set back: it counts as unknown.

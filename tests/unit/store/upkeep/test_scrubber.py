@@ -1,12 +1,16 @@
 """The scrubber finds damage that no one reads."""
 
 import errno
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.store.model import messages
 
-from jetspark.store.format.manifest import read_manifests
+from jetspark.store.committer import write
+from jetspark.store.files import OsFiles
+from jetspark.store.format.manifest import Identity, read_manifests
+from jetspark.store.store import FileStore
 from jetspark.store.upkeep.counts import UpkeepRates
 from jetspark.store.upkeep.scrub import SLICE, Scrub
 from jetspark.store.upkeep.upkeep import DAY_NS
@@ -125,6 +129,49 @@ def test_other_tasks_have_their_turn_in_between(bench: "Bench") -> None:
     assert not task.finished
     assert task.at < task.length
     assert bench.log.take_task(NOW) is task
+
+
+def test_a_new_file_with_the_handle_of_a_removed_one_is_not_taken_for_that(
+    tmp_path: Path,
+) -> None:
+    """Systems give the lowest free handle to the next file."""
+    files = OsFiles()
+    store = FileStore(files, tmp_path / "store", segment_size=3 * SLICE, reserve_size=0)
+    store.open(lambda *_: None)
+    log = store.create(Identity(stream_id=1, account="A", name="S", created_ns=1))
+
+    def publish(size: int, count: int) -> None:
+        for _ in range(count):
+            log.staged.add_message(b"a", 0, bytes(size) + b"\r\n", NOW)
+            group = log.take_group()
+            assert group is not None
+            assert write(files, group) is None
+            log.commit()
+
+    publish(SLICE // 4, 14)
+    while log.maintain():
+        pass
+    scrub = log.take_task(NOW)
+    assert isinstance(scrub, Scrub)
+    while not scrub.step():
+        pass
+    log.end_task(False)
+    assert not scrub.finished
+    log.staged.purge(0, b"", 0)
+    publish(SLICE // 5, 1)
+    while log.drop_segment():
+        pass
+    publish(SLICE // 5, 40)
+    handles = {int(columns.handle) for columns in log.index.segments[:-1]}
+    assert scrub.handles[0] in handles, "the handle was used again"
+
+    while log.maintain(NOW):
+        pass
+
+    assert log.quarantine.known == {}
+    assert log.quarantine.take_news() == []
+    log.close()
+    store.close()
 
 
 def test_an_invalid_index_file_is_rebuilt(full: "Bench") -> None:

@@ -1,4 +1,4 @@
-"""The options of the Spark formats, where they are documented, and the places of their tests."""
+"""The options of the Spark formats, and the places that document and test them."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple

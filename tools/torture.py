@@ -52,6 +52,7 @@ from tests.campaigns.spark.lives import campaign as run_spark_lives  # noqa: E40
 from tests.campaigns.spark.notebook import campaign as run_spark_notebook  # noqa: E402
 from tests.campaigns.spark.oldest import campaign as run_spark_oldest  # noqa: E402
 from tests.campaigns.spark.oldest import oldest_python  # noqa: E402
+from tests.campaigns.spark.options import run as run_spark_options  # noqa: E402
 from tests.campaigns.spark.pipelines import campaign as run_spark_pipelines  # noqa: E402
 from tests.campaigns.spark.replays import campaign as run_spark_replays  # noqa: E402
 from tests.campaigns.spark.restarts import CASES, other_pythons  # noqa: E402
@@ -460,6 +461,11 @@ def spark_oldest(_deadline: float, _seed: int) -> str:
     return run_spark_oldest()
 
 
+def spark_options(deadline: float, seed: int) -> str:
+    """Options of the Spark formats are ignored, one after the other: a test must notice."""
+    return run_spark_options(deadline, seed)
+
+
 def spark_archive(_deadline: float, _seed: int) -> str:
     """Executors without jetspark, once: from an archive, missing, and of another version."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
@@ -555,6 +561,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     spark_notebook,
     spark_replays,
     spark_oldest,
+    spark_options,
     spark_restarts,
     spark_archive,
     spark_orders,

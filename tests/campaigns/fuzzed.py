@@ -19,7 +19,7 @@ from pathlib import Path
 from msgspec import inspect
 from tests.campaigns.hostile import LONGEST_MS, Street, street
 from tests.support import limit_values as table
-from tests.support.hostile_clients import Target, connect
+from tests.support.hostile.clients import Target, connect
 
 from jetspark.api import consumer as consumers
 from jetspark.api import message as messages
@@ -214,7 +214,7 @@ def framed(subject: bytes, reply: bytes, headers: bytes, body: bytes) -> bytes:
 
 
 def play(made: Street, maker: Maker, count: int) -> float:
-    """Play so many sessions; the longest wait of the neighbour, in ms of server time."""
+    """Play ``count`` sessions; return the longest wait of the neighbour, in ms of server time."""
 
     def sessions(target: Target) -> None:
         for _ in range(count):
@@ -228,7 +228,7 @@ def play(made: Street, maker: Maker, count: int) -> float:
 
 
 def try_configurations(maker: Maker, count: int, samples: tuple[str, ...]) -> int:
-    """Load so many; how many were accepted."""
+    """Load a number of them; return how many were accepted."""
     accepted = 0
     for _ in range(count):
         text = maker.configuration(samples)

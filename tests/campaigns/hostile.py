@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.certificates import make_certificate
-from tests.support.hostile_clients import CONFIG, HOSTILE, PASSWORD, TLS, Hostile, Target
-from tests.support.hostile_mix import Mix
-from tests.support.hostile_requests import REQUESTS
+from tests.support.hostile.clients import CONFIG, HOSTILE, PASSWORD, TLS, Hostile, Target
+from tests.support.hostile.mix import Mix
+from tests.support.hostile.requests import REQUESTS
 from tests.support.neighbour import Neighbour, Waits
 from tests.support.servers import ServerProcess
 

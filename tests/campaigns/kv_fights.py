@@ -1,9 +1,9 @@
-"""Rounds of the linearizability sweep (tests/support/kv_rounds.py) for as long as one likes."""
+"""Rounds of the linearizability sweep (tests/support/kv/rounds.py) for as long as one likes."""
 
 import random
 import time
 
-from tests.support.kv_rounds import Round, played
+from tests.support.kv.rounds import Round, played
 
 from jetspark import Storage, connect
 

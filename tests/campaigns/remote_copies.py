@@ -2,7 +2,7 @@
 
 A mirror and a source of one stream, in a process that is killed now and then, of a server that is
 killed too, over a way that is cut, swallows and is slow; messages are deleted and purged
-meanwhile. What must hold whenever there is peace:
+meanwhile. What must hold whenever nothing is in progress:
 
 - the mirror holds every message that its origin holds, under its sequence and time, and nothing
   that was never published there;

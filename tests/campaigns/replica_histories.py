@@ -2,7 +2,7 @@
 
 Workers read and write at either server, chosen by dice, and every read asks for the highest
 revision that any of them knew before (``min_last_revision``). Then the history must be as if there
-were one server: the judge of tests/support/kv_history.py says whether it is.
+were one server: the judge of tests/support/kv/history.py says whether it is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from tests.support.kv_history import Done, History, Written
+from tests.support.kv.history import Done, History, Written
 from tests.support.servers import ServerProcess
 
 import jetspark

@@ -289,7 +289,7 @@ class User:
 
 
 class Campaign:
-    """Users of one server that do what comes to their minds; raises AssertionError."""
+    """Users of one server with random operations; raises AssertionError."""
 
     def __init__(self, seed: int, *, replica: bool) -> None:
         self.seed = seed

@@ -42,7 +42,7 @@ def subscribe(client: Wire, subjects: Iterable[bytes]) -> None:
 
 
 def measure_literals(count: int) -> float:
-    """The longest turn of so many subscriptions of one client."""
+    """The longest turn of a number of subscriptions of one client."""
     with probed() as probe, probe.client() as client:
         probe.longest_ms()
         subscribe(client, (b"s.%d" % n for n in range(count)))

@@ -45,7 +45,7 @@ def slow_rows(probe: TurnProbe, client: Wire, rows: Iterable[Row]) -> dict[str, 
 
 
 def fill(client: Wire, subjects: int, name: str = "S") -> None:
-    """Make a stream and give it so many subjects ``aN.kM``, one message each."""
+    """Create a stream with a number of subjects ``aN.kM``, one message each."""
     first = "a" if name == "S" else name
     config = {
         "name": name,
@@ -283,7 +283,7 @@ def messages(size: int) -> list[Row]:
 
 
 def large_requests(count: int) -> list[Row]:
-    """Requests with so many subjects, filters, sources and so on."""
+    """Requests with a given number of subjects, filters, sources and so on."""
     size = min(26 * count, MEGABYTE)
     names = [f"b.{n}.*" for n in range(count)]
     others = [f"c.{n}.*" for n in range(count)]
@@ -456,7 +456,7 @@ ROWS: Final[list[Row]] = [
 def measured(
     probe: TurnProbe, rows: list[Row], subjects: int
 ) -> Iterator[tuple[str, float, float]]:
-    """Ask everything of a stream of so many subjects: the name, longest turn and all turns."""
+    """Send every request to a stream with this many subjects: name, longest turn, all turns."""
     with probe.client() as client:
         fill(client, subjects)
         yield "publish all of them", *probe.spent_ms()

@@ -1,4 +1,4 @@
-"""docs/dependencies.md tells the truth about pyproject.toml."""
+"""docs/dependencies.md agrees with pyproject.toml."""
 
 from __future__ import annotations
 

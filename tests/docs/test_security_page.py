@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from tests.support.hostile_clients import HOSTILE, TLS
-from tests.support.hostile_requests import REQUESTS
+from tests.support.hostile.clients import HOSTILE, TLS
+from tests.support.hostile.requests import REQUESTS
 
 from jetspark.server.auth.users import build_directory
 from jetspark.server.config.loader import load_text

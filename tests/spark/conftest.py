@@ -235,7 +235,7 @@ def spark() -> Iterator["SparkSession"]:
 
 
 class FakeTask:
-    """What Spark tells a task of a streaming query."""
+    """The context that Spark gives to a task of a streaming query."""
 
     query, epoch, partition, attempt = "q1", "0", 0, 0
 

@@ -89,7 +89,7 @@ class Cluster:
             self._nodes[node] = None
 
     def lame_duck(self, node: int) -> None:
-        """Ask a node to shut down gently: it tells its clients and then closes them."""
+        """Ask a node to shut down gently: it notifies its clients and then closes them."""
         self._signal(node, signal.SIGUSR2)
 
     def pause(self, node: int) -> None:

@@ -66,7 +66,7 @@ class Message:
 
 
 class Wire:
-    """One connection that publishes, subscribes, asks, and remembers what came."""
+    """One connection that publishes, subscribes, requests, and records what arrives."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.removeprefix("nats://").rpartition(":")
@@ -153,7 +153,7 @@ class Wire:
         return masked(json.loads(self.ask(f"$JS.API.{verb}", payload).payload or b"null"))
 
     def take(self, sid: bytes, count: int) -> list[Message]:
-        """The next messages of a subscription, when so many have come."""
+        """The next messages of a subscription, once this many have arrived."""
         waiting = self._arrived[sid]
         self._until(lambda: len(waiting) >= count)
         taken = waiting[:count]
@@ -161,7 +161,7 @@ class Wire:
         return taken
 
     def quiet(self, sid: bytes, seconds: float) -> list[Message]:
-        """Everything that comes to a subscription within a time."""
+        """Everything that a subscription receives within a time."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             self._read(left)

@@ -200,7 +200,11 @@ class EveryCall:
         ordered = await self._stack.enter_async_context(
             self.stream.ordered_consumer(filter_subject=f"{name}.idle")
         )
-        await ordered.fetch(1, timeout=0.01)  # what it reads with stays open
+        # What it reads with stays open once it is, which takes a busy machine a while.
+        patience = 0.01
+        while ordered.cached_info is None:
+            await ordered.fetch(1, timeout=patience)
+            patience *= 2
         messages = await self._stack.enter_async_context(idle.messages())
         pull = await self._stack.enter_async_context(
             self.js.pull_subscribe(f"{name}.idle", durable="pull")

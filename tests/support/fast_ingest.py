@@ -47,7 +47,7 @@ class Ingest:
         except BatchIncomplete:
             if fast.is_exact:
                 return fast.acked
-            # The server's last word was lost too; no one else writes, so the stream tells.
+            # The server's last answer was lost, too; no one else writes, so the stream shows it.
             self.looked_up += 1
             return (await self._stream.info(timeout=20)).state.last_seq - self.stored
         except (NoResponders, ConnectionClosed):

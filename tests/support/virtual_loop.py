@@ -9,15 +9,15 @@ T = TypeVar("T")
 
 
 class _Selector(selectors.SelectSelector):
-    """Does not wait for a timeout: it moves the clock on."""
+    """Does not wait for a timeout: it advances the clock."""
 
     now = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0 if timeout is not None else 5)
         if timeout is None:
-            # Nothing but the world outside could wake the loop, and there is none.
-            raise RuntimeError("everybody waits and no timer is set")
+            # Only the world outside could wake the loop, and there is none.
+            raise RuntimeError("every task waits and no timer is set")
         if not ready:
             self.now += timeout
         return ready

@@ -401,7 +401,7 @@ def _time(value: Any, wanted: type, name: str) -> str:
 def _word(value: Any, words: type[Enum], name: str) -> str:
     word = value
     if isinstance(word, str):
-        if words is Discard:  # The released server accepts these two in any case.
+        if words is Discard:  # The released server ignores the case of these two.
             word = word.lower()
         word = _SPELLINGS.get((words, word), word)
         if word in words._value2member_map_:

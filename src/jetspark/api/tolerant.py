@@ -1,6 +1,7 @@
 """A tolerant decoder like Go's, for direct gets, pulls, ``-NAK``, RESET and UNPIN.
 
-Keys match in any case, null means absent, unknown keys are ignored, invalid UTF-8 becomes U+FFFD.
+The case of keys is ignored, null means absent, unknown keys are ignored, invalid UTF-8 becomes
+U+FFFD.
 ``strict.py`` reads the other requests.
 """
 

@@ -12,7 +12,7 @@ _SKEW: Final = 1.0
 
 
 class Creation:
-    """Tells what a request has created from what existed before it.
+    """Distinguishes what a request created from what existed before it.
 
     Servers do not say it; what is older than the request existed.
     """

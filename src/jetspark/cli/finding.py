@@ -7,10 +7,10 @@ from typing import Final, TypeVar
 
 import click
 
-from jetspark.cli.consumer.looking import show_consumers
+from jetspark.cli.consumer.inspecting import show_consumers
 from jetspark.cli.output import Output
 from jetspark.cli.session import Session
-from jetspark.cli.stream.looking import show_streams
+from jetspark.cli.stream.inspecting import show_streams
 from jetspark.client.models.consumer import ConsumerInfo
 from jetspark.client.models.stream import ClusterInfo, StreamInfo
 from jetspark.subjects.match import overlaps

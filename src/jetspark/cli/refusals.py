@@ -1,5 +1,6 @@
 """Errors in one line, and suggestions for names that do not exist."""
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -28,12 +29,24 @@ def plain_errors() -> Iterator[None]:
     except (BadCredentials, AuthorizationFailed) as error:
         raise click.ClickException(_text(error)) from error
     except ConnectFailed as error:
-        raise click.ClickException(
-            f"{_text(error)}; start a server with `jetspark serve -js`, or name one with --server "
-            "or --context"
-        ) from error
+        raise click.ClickException(f"{_text(error)}{_advice(error)}") from error
     except (Error, ValueError) as error:
         raise click.ClickException(_text(error)) from error
+
+
+def _advice(error: ConnectFailed) -> str:
+    """What to do about it; nothing if a server is running there and the error says enough."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return "; --tlsca FILE names the authority that signed it"
+        if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError):
+            return (
+                "; start a server with `jetspark serve -js`, "
+                "or name one with --server or --context"
+            )
+        cause = cause.__cause__
+    return ""
 
 
 def _text(error: Exception) -> str:

@@ -158,7 +158,7 @@ class MessageQueue(Sink):
         self.bytes += sum(message.size for message in messages)
 
     def end_after(self, delivered_max: i64) -> None:
-        """Wake the owner once so many messages were delivered: the subscription ends then."""
+        """Wake the owner once this many messages were delivered: the subscription ends then."""
         self.delivered_max = delivered_max
 
     def wake_on_delivery(self) -> None:

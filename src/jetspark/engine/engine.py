@@ -38,6 +38,7 @@ from jetspark.engine.replicate.upstream import NoUpstreams, Upstreams
 from jetspark.engine.restore import is_marked
 from jetspark.engine.settings import EngineSettings, ceilings_of
 from jetspark.engine.stream.config import decode_config, evicting
+from jetspark.engine.stream.expectations import LongLook
 from jetspark.engine.stream.state import stream_info
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, REQUEST, TRANSFER, Target
@@ -50,6 +51,7 @@ from jetspark.errors.codes import ErrCode
 from jetspark.ids import Nuid
 from jetspark.steps import Pace
 from jetspark.store.format.manifest import Identity
+from jetspark.store.log.limits import Limits
 from jetspark.store.log.stream_log import Group, StreamLog
 from jetspark.store.store import FileStore
 from jetspark.subjects.sublist import Sublist
@@ -413,8 +415,7 @@ class Engine:
         requests about the stream wait for that.
         """
         log = stream.log
-        log.set_limits(*evicting(config))
-        log.staged.configure(encode(config))
+        log.staged.configure(encode(config), Limits(*evicting(config)))
         self.mark_dirty(stream)
         operation = self.operations.begin(config.name)
         self._changes[stream] = Change(int(log.staged.revision), operation)
@@ -429,6 +430,7 @@ class Engine:
         if change is None or stream.log.identity.revision < change.revision:
             return
         del self._changes[stream]
+        stream.settle_rules()
         self.usage.settle(stream)
         self._subjects.settle(stream)
         self._clean_subjects()
@@ -440,8 +442,8 @@ class Engine:
         self._subjects.take_back(stream)
         self._clean_subjects()
         durable = decode_config(bytes(stream.log.identity.config))
-        stream.log.set_limits(*evicting(durable))
         self._configure(stream, durable)
+        stream.settle_rules()
 
     def _configure(self, stream: Stream, config: StreamConfig) -> None:
         stream.configure(config)
@@ -821,8 +823,19 @@ class Engine:
                 continue
             other = target.stream
             assert other is not None
-            if other.publish_checked(route, b"", headers, payload + b"\r\n", now, outbox):
+            if self._publish_at_once(other, route, headers, payload + b"\r\n", now, outbox):
                 self.mark_dirty(other)
+
+    def _publish_at_once(
+        self, stream: Stream, subject: bytes, headers: bytes, body: bytes, now: int, outbox: Outbox
+    ) -> bool:
+        """Store a message of the engine's own, however long its checks take."""
+        while True:
+            try:
+                return stream.publish_checked(subject, b"", headers, body, now, outbox)
+            except LongLook as look:
+                while not look.step():
+                    pass
 
     def failed(self, stream: Stream, error: OSError, outbox: Outbox) -> None:
         """Handle a group of a stream that could not be written."""

@@ -31,6 +31,12 @@ class Outbox:
         self.now: list[Entry] = []
         self._writer: DirectWriter | None = writer
 
+    def take(self) -> list[Entry]:
+        """Return the queued messages, and queue the next ones separately."""
+        taken = self.now
+        self.now = []
+        return taken
+
     def acknowledge(self, head: bytes, replies: list[bytes], sequences: list[int]) -> None:
         """Answer publishers: ``head``, the sequence and a brace, after everything queued here."""
         if self._writer is not None:

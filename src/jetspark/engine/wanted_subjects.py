@@ -18,6 +18,8 @@ from jetspark.subjects.tokens import is_literal
 AT_ONCE_MAX: Final = 512
 """Subjects that are entered or removed in one turn of the loop."""
 _PLACES_PER_STEP: Final = 1024
+# A search for the stream of a subject through more nodes of the trie is continued in steps.
+NODES_AT_ONCE: Final = 4096
 # This many overlaps of a pattern are checked before it is considered unsettled.
 _PLACES_SEARCHED: Final = 4096
 
@@ -73,7 +75,7 @@ class WantedSubjects:
 
     def __init__(self) -> None:
         # By subject, in effect or not: for queries only.
-        self.claims: Final = Sublist(0)
+        self.claims: Final = Sublist(0, NODES_AT_ONCE)
         self._patterns = PatternSet()
         self._by_stream: dict[Stream, Claim] = {}
         # What a stream gave up by a change that may fail: it may get that back.
@@ -184,7 +186,7 @@ class WantedSubjects:
 
     def find(self, subject: bytes) -> Stream | None:
         """Return the stream that stores a subject."""
-        for claim in self.claims.find(subject).plain:
+        for claim in self.claims.find_at_once(subject).plain:
             assert isinstance(claim, Claim)
             if claim.stream is not None:
                 return claim.stream

@@ -66,6 +66,6 @@ _REGISTRY: Final[dict[int, type[ApiError]]] = {}
 def api_error(code: int, err_code: int, description: str, about: str = "") -> ApiError:
     """Create the exception for a server's error body: the class of its code, or `ApiError`."""
     kind = _REGISTRY.get(err_code, ApiError)
-    error = kind._of_description(description)(code, err_code, description)  # noqa: SLF001
+    error = kind._of_description(description)(code, err_code, description)  # noqa: SLF001 - own class
     error.about = about
     return error

@@ -1,4 +1,4 @@
-"""Status lines, which servers send instead of a message (wire.md, Core protocol, 8, 9, 18)."""
+"""Status lines, which servers send instead of a message (wire.md, Core protocol)."""
 
 from typing import Final
 

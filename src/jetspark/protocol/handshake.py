@@ -1,8 +1,9 @@
-"""INFO and CONNECT: models and JSON (wire.md, Core protocol and 17).
+"""INFO and CONNECT: models and JSON (wire.md, Core protocol).
 
-The decoders match Go's JSON reader, which the released server uses: keys in any case, null as
-absent, invalid UTF-8 as U+FFFD. Fields that nats-server or nats.go always write have a default
-factory, which msgspec never omits; the others are left out when they have their default.
+The decoders match Go's JSON reader, which the released server uses: the case of keys is ignored,
+null means absent, invalid UTF-8 becomes U+FFFD. Fields that nats-server or nats.go always write
+have a default factory, which msgspec never omits; the others are left out when they have their
+default.
 """
 
 from typing import Annotated, Any, TypeVar

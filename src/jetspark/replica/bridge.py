@@ -394,7 +394,7 @@ class Bridge:
                 connection.resume_reading()
 
     def may_deliver(self, count: int) -> bool:
-        """Return whether a message may go to so many clients now; else it must be deferred."""
+        """Return whether a message may go to this many clients now; else it must be deferred."""
         self._deliveries_left -= count
         return self._deliveries_left >= 0 and not self._put_off
 
@@ -595,7 +595,7 @@ class UpstreamSink(Sink):
             if not self._literal:
                 return
             sent_to = self.subject
-        for group in self._router.route(sent_to).groups:
+        for group in self._router.route_at_once(sent_to).groups:
             for member in group:
                 if member.queue != self.queue:
                     break
@@ -610,7 +610,7 @@ class UpstreamSink(Sink):
         The most specific one is the requester's: a client that subscribes to everything did not
         ask.
         """
-        found = self._router.route(subject).subscribers
+        found = self._router.route_at_once(subject).subscribers
         asked = max(found, key=lambda member: len(member.subject), default=None)
         if asked is not None and asked.receiver.connection.client.no_responders:
             self._router.give(asked, None, subject, b"", headers, b"")

@@ -68,7 +68,7 @@ class ReadRequests:
                 known is not None
                 and not headers
                 and known[1].log.index.last_seq >= known[0].shown
-                and not self._router.route(reply).is_empty()
+                and not self._router.route_at_once(reply).is_empty()
                 and self._router.reader.quick(known[1], appended, body, reply, self._outbox)
             ):
                 self.answered += 1
@@ -82,7 +82,7 @@ class ReadRequests:
         again = bool(headers) and find_value(headers, FORWARDED) is not None
         copied = self._reconciler.find(name.decode(errors="replace"))
         stream = copied.copy() if copied is not None else None
-        if copied is None or stream is None or self._router.route(reply).is_empty():
+        if copied is None or stream is None or self._router.route_at_once(reply).is_empty():
             if again:
                 self._refuse(client, subject, reply)
             return again
@@ -116,7 +116,7 @@ class ReadRequests:
 
     def _stream_info(self, name: bytes, reply: bytes, body: bytes) -> bool:
         copied = self._reconciler.find(name.decode(errors="replace"))
-        if copied is None or copied.copy() is None or self._router.route(reply).is_empty():
+        if copied is None or copied.copy() is None or self._router.route_at_once(reply).is_empty():
             return False
         self.answered += 1
         self._outbox.reply(reply, self._describe(copied, body))

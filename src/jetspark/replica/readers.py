@@ -178,8 +178,8 @@ class OrderedReader:
         self.pending = pending
         if not sequences:
             raise ConsumerGap(expected, int(words[first + 1]))
-        chunk.through = self.position = max(self.position, sequences[-1])
-        chunk.size = sum(map(len, payloads)) + sum(map(len, headers))
+        self.position = max(self.position, sequences[-1])
+        chunk.finish(self.position)
         return chunk
 
     async def check_idle(self, origin: OriginState | None) -> Chunk | None:
@@ -211,9 +211,8 @@ class OrderedReader:
 
     def nothing_up_to(self, seq: int) -> Chunk:
         """Return a chunk that says that there is nothing up to a sequence."""
-        chunk = Chunk()
-        chunk.through = self.position = seq
-        return chunk
+        self.position = seq
+        return Chunk(seq)
 
     def stop(self) -> None:
         """End the wait for the next chunk."""

@@ -73,7 +73,7 @@ class _Seen:
         self._element: _Seen | None = None
 
     def add(self, value: Any) -> None:
-        """Count a value; NULL tells nothing."""
+        """Count a value; NULL has no type."""
         if value is None:
             return
         kind = _kind(value)

@@ -5,6 +5,7 @@ again field by field (``rows``), with the same types and therefore the same rule
 """
 
 import datetime as dt
+import math
 import re
 from decimal import Decimal
 from typing import Annotated, Any, Final
@@ -18,7 +19,9 @@ from jetspark.schemas.types import BITS, Field, ListType, MapType, RecordType, S
 _UNNAMEABLE: Final = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
 # What arbitrary bytes may cause in msgspec; their depth is bounded by Python's recursion limit.
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError, OverflowError, ValueError)
-FLOAT_MAX: Final = 3.4028234663852886e38
+# The greatest number that rounds to a float. A little above the greatest float, which has fewer
+# digits as text: Java and others write 3.4028235E38.
+FLOAT_MAX: Final = math.nextafter(2.0**128 - 2.0**103, 0.0)
 _SIMPLE: Final[dict[str, Any]] = {
     "boolean": bool,
     "double": float,

@@ -397,8 +397,8 @@ class Server:
             Receiver(self.pending),
             settings.max_control_line,
             settings.max_payload,
+            settings.max_subscription_tokens,
         )
-        client.subscription_tokens_max = settings.max_subscription_tokens
         return Connection(self, client)
 
     def next_client_id(self) -> int:

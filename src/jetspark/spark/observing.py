@@ -17,7 +17,7 @@ def observed(rows: "DataFrame", name: "str | Observation") -> "DataFrame":
     (of a bucket: revisions) and ``newest`` (the latest timestamp) where the columns exist. A
     streaming query has them in ``observedMetrics`` of its progress under ``name``; for a batch
     pass a ``pyspark.sql.Observation`` and read its ``get`` after the action. Observe before you
-    drop columns. In a function of a declarative pipeline, where Spark does not tell the columns,
+    drop columns. In a function of a declarative pipeline, where the columns are not known,
     only ``rows`` is counted. Rows that Spark computes again, after a lost task, are counted again.
     """
     from pyspark.sql import functions as f

@@ -39,8 +39,8 @@ class OptionReader:
     """The options of one use of a format, or of a function, and their errors.
 
     ``of`` is the name of the format or function. ``names`` are the documented options of each use;
-    ``instead`` has explanations for options of other uses, ``kafka`` what replaces options of
-    Spark's Kafka source or sink. Spark passes names in lower case.
+    ``instead`` has explanations for options of other uses, ``kafka`` and ``delta`` what replaces
+    options of Spark's Kafka source or sink, or of Delta. Spark passes names in lower case.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class OptionReader:
         names: Mapping[Use, tuple[str, ...]],
         instead: Mapping[str, str] | None = None,
         kafka: Mapping[str, str] | None = None,
+        delta: Mapping[str, str] | None = None,
     ) -> None:
         self._of = of
         self._use = use
@@ -66,6 +67,7 @@ class OptionReader:
         self._refused: set[str] = set()
         self._instead = instead or {}
         self._kafka = kafka or {}
+        self._delta = delta or {}
         self.problems: list[str] = []
         if use is Use.CALL:
             self._leave_out_other_types()
@@ -133,11 +135,16 @@ class OptionReader:
     def _name_problem(self, name: str) -> str:
         if name in self._others:
             return self._of_another_use(name)
+        target = "bucket" if "bucket" in self._known else "stream"
         if name == "path":
-            return 'load() does not support a path: set the stream with option("stream", ...)'
+            return f'load() does not support a path: set option("{target}", ...)'
+        if name in {"stream", "bucket"}:
+            return f"unknown option {name!r}: {self._title} has the option {target}"
         if name in self._kafka:
             end = "sink" if self._use in {Use.WRITE, Use.WRITE_STREAM} else "source"
             return f"{name!r} is an option of Spark's Kafka {end}: use {self._kafka[name]}"
+        if name in self._delta:
+            return f"{name!r} is an option of Delta: use {self._delta[name]}"
         if name.startswith("kafka."):
             return f"{name!r} is a setting of Kafka's client: connections have the options nats.*"
         near = difflib.get_close_matches(name, [*self._known, *self._others], n=1)

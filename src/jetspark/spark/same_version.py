@@ -44,7 +44,7 @@ def reduced(part: Any) -> Sealed:
 
 
 class Carried(Generic[_Value]):
-    """A value that a function takes along to the tasks."""
+    """A value that a function captures and sends to the tasks."""
 
     def __init__(self, value: _Value) -> None:
         self.value = value

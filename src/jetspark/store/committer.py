@@ -31,8 +31,8 @@ from weakref import WeakValueDictionary
 from jetspark.errors.storage import StorageFault, StoreClosed
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.files import NO_SPACE, Files
+from jetspark.store.journal.checkpointer import Checkpointer
 from jetspark.store.journal.journal import Journal, SharedGroup
-from jetspark.store.journal.keeper import JournalKeeper
 from jetspark.store.journal.segment import JournaledSegment
 from jetspark.store.sharing import divide, write_segments
 from jetspark.store.threads import start_thread
@@ -211,12 +211,12 @@ class ThreadCommitter:
         counts: CommitCounts | None = None,
         make_room: Callable[[], None] | None = None,
         journal: Journal | None = None,
-        keeper: JournalKeeper | None = None,
+        checkpointer: Checkpointer | None = None,
         report_turn: ReportTurn | None = None,
     ) -> None:
         """``report_turn`` is called with all groups of a frame, instead of ``report``."""
         self._journal = journal
-        self._keeper = keeper
+        self._checkpointer = checkpointer
         self._report_turn = report_turn or self._report_each
         self._files = files
         self._make_room = make_room
@@ -282,8 +282,8 @@ class ThreadCommitter:
         if not self._sharing and len(shared) < SHARED_MIN:
             return turn
         if not journal.takes(len(shared) + len(self._shared), size + self._shared_size):
-            if self._keeper is not None:
-                self._keeper.want(len(shared))
+            if self._checkpointer is not None:
+                self._checkpointer.want(len(shared))
             return turn
         self._write_segments(shared)
         self._shared_size += size
@@ -342,8 +342,8 @@ class ThreadCommitter:
         if size <= self._inline_bytes_max and not inline:
             self._note_small(took)
         self.counts.written_turn(size, took, errors, inline=inline)
-        if self._keeper is not None:
-            self._keeper.wake()
+        if self._checkpointer is not None:
+            self._checkpointer.wake()
         self._report_turn([(each[0], error) for each, error in zip(turn, errors, strict=True)])
 
     def _report_each(self, reports: list[tuple[object, OSError | None]]) -> None:

@@ -510,10 +510,10 @@ class FileStore:
                     self._files.remove_folder(folder)
                 self._unremoved.discard(folder)
 
-    def close(self, go_on: Callable[[], bool] = lambda: True) -> None:
+    def close(self, may_continue: Callable[[], bool] = lambda: True) -> None:
         """Unlock the store; idempotent. Logs are closed before.
 
-        As long as ``go_on``, segments are synced and the journal is emptied.
+        As long as ``may_continue()``, segments are synced and the journal is emptied.
         """
         for account, name in list(self._half_made):
             with suppress(OSError):
@@ -528,7 +528,7 @@ class FileStore:
         if self._lock >= 0:
             # If this fails, the next start reads the journal.
             with suppress(OSError):
-                if self.journal.close(go_on) and self._mark == JOURNAL_MARK:
+                if self.journal.close(may_continue) and self._mark == JOURNAL_MARK:
                     self._write_mark(PLAIN_MARK)
                     self.journal.remove_folder()
             handle, self._lock = self._lock, -1

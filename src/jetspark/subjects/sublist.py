@@ -9,6 +9,9 @@ the first; a change of a pattern with wildcards drops the results it may affect.
 
 Subjects that are used once must not evict those that are used often: ``is_frequent`` says which
 are worth an entry, and ``find`` answers for the others without one.
+
+A search that visits too many nodes of the trie raises ``LongSearch``, which continues it in steps
+(hot-path.md, Long searches).
 """
 
 from typing import Final
@@ -17,11 +20,16 @@ from librt.strings import read_i32_le
 from librt.vecs import vec
 from mypy_extensions import i32, i64
 
+from jetspark.subjects.linear_hash_dict import LinearHashDict
 from jetspark.subjects.match import literal_head, matches
 from jetspark.subjects.tokens import DOT, has_empty_token, is_literal, is_valid_subject
 from jetspark.subjects.trie import (
+    COMPLETE,
+    CUT_OFF,
     SEVERAL,
+    TOO_LONG,
     Leaf,
+    LongWalk,
     Match,
     Node,
     Walks,
@@ -31,9 +39,8 @@ from jetspark.subjects.trie import (
     only_leaf,
     remove_value,
 )
-from jetspark.subjects.wide_dict import WideDict
 
-__all__ = ["CACHE_SIZE", "WIDTH_MAX", "Match", "Sublist"]
+__all__ = ["CACHE_SIZE", "WIDTH_MAX", "LongSearch", "Match", "Sublist"]
 
 CACHE_SIZE: Final = 32_768
 """Results per cache, unless the constructor is given another number."""
@@ -67,14 +74,56 @@ _FREED_PER_FILL: Final = 8
 _FREED_AT_ONCE: Final = 1024
 
 
+# More nodes than any trie has.
+_NO_LIMIT: Final[i64] = 1 << 60
+
+
+class LongSearch(Exception):
+    """A search visits more nodes than one turn allows: it is continued in steps.
+
+    When ``step`` is done, the same question is asked again, and answered by what it found: the
+    subscriptions that exist then and existed when the search began, and possibly some of those
+    that were added in between.
+    """
+
+    def __init__(self, sublist: "Sublist", walk: LongWalk) -> None:
+        super().__init__(f"the search for {walk.subject!r} takes several turns")
+        self._sublist: Sublist = sublist
+        self._walk: LongWalk = walk
+        self._generation: i64 = sublist.generation
+
+    def step(self, most: i64) -> i64:
+        """Visit up to so many nodes; return how many were visited."""
+        return self._walk.step(most)
+
+    def is_over(self) -> bool:
+        """Return whether ``apply`` may follow."""
+        return self._walk.is_over()
+
+    def apply(self) -> None:
+        """Let the sublist answer by what was found, until its next change."""
+        self._sublist.settle(self._walk, self._generation)
+
+
+class Settled:
+    """What a long search found, for the same question; ``exact``: nothing changed meanwhile."""
+
+    def __init__(self, walk: LongWalk, generation: i64, exact: bool) -> None:
+        self.subject: bytes = walk.subject
+        self.leaves: list[Leaf] = walk.leaves
+        self.generation: i64 = generation
+        self.exact: bool = exact
+
+
 class Sublist:
     """Subscriptions by pattern. Values are compared by identity and keep their order.
 
     A value inserted twice counts twice. ``generation`` increases with every change and ``count``
-    is the number of subscriptions.
+    is the number of subscriptions. With ``nodes_max``, a search through more nodes raises
+    ``LongSearch``.
     """
 
-    def __init__(self, cache_size: int = CACHE_SIZE) -> None:
+    def __init__(self, cache_size: int = CACHE_SIZE, nodes_max: i64 = _NO_LIMIT) -> None:
         self.generation: i64 = 0
         self.count: i64 = 0
         self._cache_size: i64 = cache_size
@@ -84,11 +133,13 @@ class Sublist:
         # callers with many changes count them as work of their turn.
         self.looks: i64 = 0
         # The nodes that long searches have visited so far, likewise.
-        self.walks: Walks = Walks()
+        self.walks: Walks = Walks(nodes_max)
+        # The last long search that is complete.
+        self._settled: Settled | None = None
         self._emptied: list[dict[bytes, Match]] = []
         self._looks_left: i64 = 0
         self._evictions: i64 = 0
-        self._literals: WideDict = WideDict()
+        self._literals: LinearHashDict = LinearHashDict()
         # How many of those start with an underscore: if clients share one inbox there are none,
         # and replies need not be looked up there.
         self._literal_inboxes: i64 = 0
@@ -190,7 +241,34 @@ class Sublist:
             return self._find(subject)
         if has_empty_token(subject):
             return self._none
+        if leaf is TOO_LONG:
+            leaves = self._settled_leaves(subject)
+            if len(leaves) == 0:
+                return self._none
+            return leaves[0].share() if len(leaves) == 1 else merge(leaves)
         return leaf.share()
+
+    def find_at_once(self, subject: bytes) -> Match:
+        """Do what ``find`` does, however long it takes."""
+        while True:
+            try:
+                return self.find(subject)
+            except LongSearch as search:
+                search.step(_NO_LIMIT)
+                search.apply()
+
+    def match_at_once(self, subject: bytes) -> Match:
+        """Do what ``match_once`` does, however long it takes."""
+        while True:
+            try:
+                return self.match_once(subject)
+            except LongSearch as search:
+                search.step(_NO_LIMIT)
+                search.apply()
+
+    def settle(self, walk: LongWalk, generation: i64) -> None:
+        """Answer the question of a long search by what it found; it began at ``generation``."""
+        self._settled = Settled(walk, self.generation, generation == self.generation)
 
     def match(self, subject: bytes) -> Match:
         """Return the subscribers of ``subject``; wildcard characters in it are literal.
@@ -202,7 +280,9 @@ class Sublist:
         if hit is not None:
             return hit
         result = self._find(subject)
-        self._keep(self._cache, subject, result)
+        settled = self._settled
+        if settled is None or settled.exact or settled.subject != subject:
+            self._keep(self._cache, subject, result)
         return result
 
     def match_unshared(self, subject: bytes) -> Match:
@@ -256,6 +336,9 @@ class Sublist:
     def has_interest(self, subject: bytes) -> bool:
         """Return whether any subscription matches ``subject``."""
         leaf = only_leaf(self._root, subject, self._literals.get(subject), self.walks)
+        if leaf is TOO_LONG:
+            found = self.find_at_once(subject)
+            return len(found.plain) > 0 or len(found.groups) > 0
         return leaf is not None and not has_empty_token(subject)
 
     def _find(self, subject: bytes) -> Match:
@@ -266,8 +349,17 @@ class Sublist:
         leaf: Leaf | None = self._literals.get(subject)
         if leaf is not None:
             leaves.append(leaf)
-        collect(self._root, subject, leaves, len(subject), self.walks)
+        if collect(self._root, subject, leaves, len(subject), self.walks) == CUT_OFF:
+            leaves = self._settled_leaves(subject)
         return merge(leaves)
+
+    def _settled_leaves(self, subject: bytes) -> list[Leaf]:
+        """Return the leaves that a long search found, or start it: raises ``LongSearch``."""
+        settled = self._settled
+        if settled is None or settled.generation != self.generation or settled.subject != subject:
+            raise LongSearch(self, LongWalk(self._root, subject))
+        leaf: Leaf | None = self._literals.get(subject)
+        return settled.leaves if leaf is None else [leaf, *settled.leaves]
 
     def _find_prefix(self, subject: bytes, cut: i64) -> Match | None:
         """Compute and cache the wildcard matches of any last token after ``subject[:cut]``.
@@ -277,7 +369,7 @@ class Sublist:
         if has_empty_token(subject):
             return None
         leaves: list[Leaf] = []
-        if not collect(self._root, subject, leaves, cut, self.walks):
+        if collect(self._root, subject, leaves, cut, self.walks) != COMPLETE:
             return None
         result = leaves[0].share() if len(leaves) == 1 else merge(leaves)
         self._keep(self._prefixes, subject[:cut], result)

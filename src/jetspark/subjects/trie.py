@@ -8,8 +8,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from jetspark.subjects.linear_hash_dict import PART_SIZE, LinearHashDict
 from jetspark.subjects.match import token_end
-from jetspark.subjects.wide_dict import PART_SIZE, WideDict
 
 # Shared by all results without subscribers: most subjects of streams have none.
 _NO_SUBSCRIBERS: Final[list[object]] = []
@@ -213,6 +213,13 @@ class Leaf:
 
 SEVERAL: Final = Leaf()
 """Returned by ``only_leaf`` if more than one pattern matches."""
+TOO_LONG: Final = Leaf()
+"""Returned by ``only_leaf`` if the search visits more nodes than allowed."""
+
+# Results of ``collect``.
+COMPLETE: Final[i64] = 0
+DEPENDS: Final[i64] = 1
+CUT_OFF: Final[i64] = 2
 
 # Walks through fewer nodes than this are not counted: they cost less than a message. Longer ones
 # skip the nodes that cannot lead to a match.
@@ -238,8 +245,10 @@ class Walks:
     tens of thousands of them: a caller whose clients choose both counts that as work.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: i64) -> None:
         self.nodes: i64 = 0
+        # A search through more nodes than this ends early.
+        self.most: i64 = most
 
     def take_nodes(self) -> i64:
         """Return how many nodes were counted since the last call."""
@@ -315,7 +324,7 @@ class Node:
     def __init__(self) -> None:
         # Very many are in ``_wide``, which grows in small steps.
         self._children: dict[bytes, Node] = {}
-        self._wide: WideDict | None = None
+        self._wide: LinearHashDict | None = None
         self.count: i64 = 0
         # The first bytes of their tokens: most tokens that are no child need not be looked up.
         # A removed child may leave its bit.
@@ -394,7 +403,7 @@ class Node:
         self.firsts |= first_bit(token[0])
         wide = self._wide
         if wide is None and self.count > PART_SIZE:
-            wide = WideDict()
+            wide = LinearHashDict()
             for name, each in self._children.items():
                 wide.set(name, each)
             self._wide = wide
@@ -508,11 +517,12 @@ def remove_value(root: Node, pattern: bytes, queue: bytes, value: object) -> boo
     return True
 
 
-def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64, walks: Walks) -> bool:
-    """Append the leaves of the patterns that match ``subject``.
+def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64, walks: Walks) -> i64:
+    """Append the leaves of the patterns that match ``subject``; return whether those are all.
 
     If ``cut`` is where the last token starts, that token stands for any token: only wildcards
-    match it, and the result is False if a literal could match it as well.
+    match it, and the result is DEPENDS if a literal could match it as well. It is CUT_OFF if the
+    search takes too long: a ``LongWalk`` takes several turns.
     """
     end: i64 = len(subject)
     node = root
@@ -528,6 +538,9 @@ def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64, walks: Wal
         visited += 1
         following: Node | None = None
         if visited > _SHORT_WALK:
+            if visited > walks.most:
+                walks.count(visited)
+                return CUT_OFF
             if traits is None:
                 traits = subject_traits(subject, cut)
             is_skipped = not node.may_lead_to(traits)
@@ -544,7 +557,7 @@ def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64, walks: Wal
             if node.count > 0:
                 if start == cut:
                     walks.count(visited)
-                    return False
+                    return DEPENDS
                 stop = token_end(subject, start, end)
                 child = node.child(subject[start:stop])
                 if child is not None:
@@ -561,7 +574,7 @@ def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64, walks: Wal
         if following is None:
             if not nodes or not starts:
                 walks.count(visited)
-                return True
+                return COMPLETE
             following = nodes.pop()
             start = starts.pop()
         node = following
@@ -570,8 +583,8 @@ def collect(root: Node, subject: bytes, leaves: list[Leaf], cut: i64, walks: Wal
 def only_leaf(root: Node, subject: bytes, known: Leaf | None, walks: Walks) -> Leaf | None:
     """Return the leaf of the only pattern that matches ``subject``; ``SEVERAL`` if more do.
 
-    ``known`` is one that matches, outside the trie. Nothing is allocated for a subject that leads
-    nowhere. Empty tokens are not detected.
+    ``TOO_LONG`` if the search takes too long. ``known`` is one that matches, outside the trie.
+    Nothing is allocated for a subject that leads nowhere. Empty tokens are not detected.
     """
     end: i64 = len(subject)
     node = root
@@ -585,6 +598,9 @@ def only_leaf(root: Node, subject: bytes, known: Leaf | None, walks: Walks) -> L
         visited += 1
         following: Node | None = None
         if visited > _SHORT_WALK:
+            if visited > walks.most:
+                walks.count(visited)
+                return TOO_LONG
             if traits is None:
                 traits = subject_traits(subject, end)
             is_skipped = not node.may_lead_to(traits)
@@ -624,6 +640,58 @@ def only_leaf(root: Node, subject: bytes, known: Leaf | None, walks: Walks) -> L
             following = nodes.pop()
             start = starts.pop()
         node = following
+
+
+class LongWalk:
+    """A search for the patterns that match a subject, some nodes at a time.
+
+    Patterns may come and go meanwhile: of those that are added it finds some, and those that are
+    removed have no subscribers when it has finished.
+    """
+
+    def __init__(self, root: Node, subject: bytes) -> None:
+        self.subject: bytes = subject
+        self.leaves: list[Leaf] = []
+        self._traits: Traits = subject_traits(subject, len(subject))
+        # Branches still to visit.
+        self._nodes: list[Node] = []
+        self._starts: list[i64] = []
+        self._enter(root, 0)
+
+    def step(self, most: i64) -> i64:
+        """Visit up to so many nodes; return how many were visited."""
+        visited: i64 = 0
+        while visited < most and len(self._nodes) > 0:
+            visited += 1
+            node = self._nodes.pop()
+            start = self._starts.pop()
+            if node.may_lead_to(self._traits):
+                self._enter(node, start)
+        return visited
+
+    def _enter(self, node: Node, start: i64) -> None:
+        """Note what matches at a node, and where its branches lead to."""
+        subject = self.subject
+        end: i64 = len(subject)
+        if start > end:
+            if node.leaf is not None:
+                self.leaves.append(node.leaf)
+            return
+        if node.tail is not None:
+            self.leaves.append(node.tail)
+        stop = token_end(subject, start, end)
+        if node.star is not None:
+            self._nodes.append(node.star)
+            self._starts.append(stop + 1)
+        if node.count > 0:
+            child = node.child(subject[start:stop])
+            if child is not None:
+                self._nodes.append(child)
+                self._starts.append(stop + 1)
+
+    def is_over(self) -> bool:
+        """Return whether no node is left to visit."""
+        return len(self._nodes) == 0
 
 
 def first_bit(byte: i64) -> i64:

@@ -222,7 +222,7 @@ class SparkKills:
             job.wait()
 
     def _reached(self, job: "subprocess.Popen[bytes]", share: float) -> bool:
-        """Wait until so much is stored; False when the job has ended before."""
+        """Wait until this much is stored; False if the job ended before."""
         wanted = share * self._rows * len(self._targets)
         stored, deadline = -1, 0.0
         while job.poll() is None:
@@ -293,7 +293,7 @@ def campaign(
     config: Mapping[str, str] | None = None,
     like: Sequence[str] = (),
 ) -> str:
-    """Kill at random places, for so many lives and so long; the last life ends on its own.
+    """Kill at random places, within limits of lives and time; the last life ends on its own.
 
     On a ``cluster``, its worker or its master is killed in some lives, too. With ``like`` (names
     of ``LIKE``) it must have happened that a task ran twice, or that an executor was dismissed.

@@ -250,7 +250,7 @@ class World:
         return found
 
     def wait_for(self, name: str, subject: str, count: int, seconds: float) -> "Counter[Any]":
-        """Return subject and payload of what a stream stores below a subject, at least so many."""
+        """Return subjects and payloads stored below a subject, once they are enough."""
         deadline = time.monotonic() + seconds
         while True:
             found: Counter[Any] = Counter()

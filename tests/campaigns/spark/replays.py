@@ -62,7 +62,7 @@ class Killed(Exception):
 
 
 class Life:
-    """One driver with its tasks: it dies after so many chunks, or around the ledger's commit."""
+    """One driver with its tasks: it dies after some chunks, or around the ledger's commit."""
 
     def __init__(self, dice: random.Random) -> None:
         self._left: int | None = dice.choice([None, *range(8)])
@@ -123,7 +123,7 @@ HERE: Final = Thread()
 
 
 class FakeContext:
-    """What Spark tells a task."""
+    """The context that Spark gives to a task."""
 
     @classmethod
     def get(cls) -> "FakeContext":

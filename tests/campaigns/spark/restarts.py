@@ -159,7 +159,7 @@ def more_rows(world: World) -> None:
 
 
 def shuffled(partitions: int, *, killed: bool = False) -> Life:
-    """Return a life that shuffles rows into so many partitions."""
+    """Return a life that shuffles rows into this many partitions."""
     return Life(
         SLOTS if killed else "local[1]",
         LIMIT,

@@ -147,7 +147,7 @@ class BatchLife:
         self.started.close()
 
     def judge_again(self) -> None:
-        """Start once more on what the life left, and judge it."""
+        """Start again on the files that the life left, and judge the result."""
         started = _Started(self.started.disk.survivor(), self._random)
         self._judge(started)
         started.close(in_time=False)

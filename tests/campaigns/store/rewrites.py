@@ -15,6 +15,7 @@ from tests.support.store.model import Opened, Violation, check_counts, messages
 from tests.support.store.state import Deleted, Message, Published, Purged, State
 
 from jetspark.store.format.manifest import Identity
+from jetspark.store.log.limits import Limits
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.upkeep.compaction import Compactor
 
@@ -103,8 +104,7 @@ class _Life:
                 self._random.choice((0, 0, 900, 3000)),
                 self._random.choice((0, 1, 1, 2, 3)),
             )
-            self._log.set_limits(*limits)
-            self._log.staged.configure(b'{"n":%d}' % limits[2])
+            self._log.staged.configure(b'{"n":%d}' % limits[2], Limits(*limits))
             self._state.do(limits)
         elif chance < self._deletes + 0.08:
             self._expire()

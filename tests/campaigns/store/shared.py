@@ -323,7 +323,7 @@ class _Life:
 
 
 def run_shared(states: int, *, seed: int = 0) -> Shared:
-    """Look at so many states; raises Violation with the seed of the life."""
+    """Check a number of states; raises Violation with the seed of the life."""
     done = Shared()
     while done.states < states:
         number = seed + done.lives

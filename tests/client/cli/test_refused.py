@@ -1,12 +1,14 @@
 """Users whose permissions do not suffice: one clear error, exit code 1, and no endless waiting."""
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.certificates import make_certificate
 from tests.support.command_line import CommandLine
 from tests.support.servers import ServerProcess
 
@@ -70,6 +72,32 @@ def test_what_the_server_refuses_is_one_error(
 
 def test_what_is_allowed_works(limited: CommandLine) -> None:
     assert limited.said("pub", "open.a", "x") == 'Published 1 bytes to "open.a"\n'
+
+
+def test_only_who_found_no_server_is_told_to_start_one(
+    servers: Callable[[str], ServerProcess], tmp_path: Path
+) -> None:
+    certificate, key = make_certificate(tmp_path)
+    config = tmp_path / "tls.conf"
+    config.write_text(f'tls {{ cert_file: "{certificate}", key_file: "{key}" }}')
+    secured = ServerProcess("jetspark", tmp_path / "secured", "-c", str(config))
+    plain = servers("jetspark")
+    free = socket.create_server(("127.0.0.1", 0))
+    nobody = free.getsockname()[1]
+    free.close()
+    try:
+        unknown = CommandLine(secured.url).fails(1, "stream", "ls")
+        insecure = CommandLine(f"tls://{plain.address}").fails(1, "stream", "ls")
+        stopped = CommandLine(f"nats://127.0.0.1:{nobody}").fails(1, "stream", "ls")
+        known = CommandLine(secured.url).run("pub", "a", "x", "--tlsca", certificate)
+    finally:
+        secured.kill()
+
+    assert unknown.endswith("--tlsca FILE names the authority that signed it")
+    assert "the server offers no TLS" in insecure
+    assert "start a server" in stopped
+    assert not any("start a server" in text for text in (unknown, insecure))
+    assert known.exit_code == 0
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

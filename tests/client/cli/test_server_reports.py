@@ -9,8 +9,8 @@ from tests.support.command_line import CommandLine, on_terminal
 from tests.support.servers import ServerProcess
 
 from jetspark import sync
-from jetspark.cli.server import asking, facts, reports
-from jetspark.cli.server.asking import Answer
+from jetspark.cli.server import facts, querying, reports
+from jetspark.cli.server.querying import Answer
 from jetspark.cli.top import screen
 
 
@@ -73,7 +73,7 @@ def place(
 @pytest.fixture(autouse=True)
 def one_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """After the answer of the only server no other comes: the wait for it is short."""
-    monkeypatch.setattr(asking, "_STALL", 0.05)
+    monkeypatch.setattr(querying, "_STALL", 0.05)
 
 
 def test_servers_are_listed_and_answer(place: Place) -> None:

@@ -108,7 +108,7 @@ class Publishing:
         self._acked: dict[bytes, int] = {}
 
     async def run(self, count: int) -> None:
-        """Continue until so many are acknowledged."""
+        """Continue until this many are acknowledged."""
         while len(self._acked) < count:
             text = b"%d" % len(self._acked)
             try:

@@ -110,7 +110,7 @@ class Campaign:
             await asyncio.sleep(0.005)
 
     async def publish_atomically(self) -> None:
-        """Batches that are stored whole or not at all."""
+        """Batches that are stored completely or not at all."""
         n = 0
         while not self.over:
             n += 1

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 
+import msgspec
 import pytest
 from tests.client.conftest import Connect
 from tests.support.chaos_proxy import ChaosProxy
@@ -10,6 +11,9 @@ from tests.support.servers import ServerProcess
 from tests.support.waiting import until
 
 from jetspark import Client, Consumer, JetStreamMessage, Stream, connect
+from jetspark.api.consumer import ConsumerInfo
+from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.consumer.create import consumer_info
 from jetspark.client.jetstream.subscribe import push_subscription, workflow
 from jetspark.errors import AlreadyEnded, ConsumerDeleted, NoResponders, RequestTimeout
 
@@ -99,6 +103,26 @@ async def test_the_last_member_of_a_queue_deletes_what_another_made(
         await one.unsubscribe()
         assert await names(stream) == ["q"]
         await two.unsubscribe()
+        assert await names(stream) == []
+
+
+async def test_a_member_that_left_just_before_the_last_one_does_not_keep_the_consumer(
+    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[bool] = []
+
+    async def late(api: ApiClient, stream: str, consumer: str, *, timeout: float) -> ConsumerInfo:
+        """Answer as nats-server does shortly afterwards: as if the other member still existed."""
+        found = await consumer_info(api, stream, consumer, timeout=timeout)
+        looks.append(found.push_bound)
+        return msgspec.structs.replace(found, push_bound=len(looks) == 1)
+
+    async with client() as nc:
+        stream = await made(nc, name)
+        last = await nc.jetstream().subscribe(name, queue="q")
+        monkeypatch.setattr(workflow, "consumer_info", late)
+        await last.unsubscribe()
+        assert len(looks) == 3
         assert await names(stream) == []
 
 

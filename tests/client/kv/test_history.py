@@ -1,10 +1,10 @@
-"""The judge of histories (``kv_history.py``) convicts every kind of bad one."""
+"""The judge of histories (``tests/support/kv/history.py``) convicts every kind of bad one."""
 
 from collections.abc import Callable
 
 import msgspec
 import pytest
-from tests.support.kv_history import Cut, Done, History, Violation, Written
+from tests.support.kv.history import Cut, Done, History, Violation, Written
 
 
 def good() -> History:

@@ -2,7 +2,7 @@
 
 200,000 operations on our server, fewer on the released one, in rounds that differ in how many
 keys are fought over, how much is kept and where. Every call goes through the public handle; what
-came of it is judged by ``kv_history.py``.
+came of it is judged by ``tests/support/kv/history.py``.
 """
 
 from collections import Counter
@@ -11,8 +11,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
-from tests.support.kv_history import WRITES
-from tests.support.kv_rounds import Round, played
+from tests.support.kv.history import WRITES
+from tests.support.kv.rounds import Round, played
 
 from jetspark import Client, Storage
 

@@ -26,7 +26,7 @@ async def test_a_batch_with_a_limit_reads_no_more_than_that(
         stream = await filled(nc, name, allow_direct=True)
         before = nc.stats.in_msgs
         found = [each.seq async for each in stream.get_batch(limit=10, batch=batch)]
-        await nc.flush()  # a page that was asked for in vain has come by then
+        await nc.flush()  # a page that was requested needlessly has arrived by then
 
         assert found == list(range(1, 11))
         assert nc.stats.in_msgs - before == 10 + pages  # and the end of each page

@@ -162,7 +162,7 @@ async def test_requests_are_those_of_the_document(client: Connect, name: str) ->
 
 
 async def test_what_a_handle_wrote_or_saw_is_asked_for(client: Connect, name: str) -> None:
-    """It remembers the highest sequence it wrote or saw, however that was."""
+    """It remembers the highest sequence it wrote or saw, in whatever way."""
     async with client() as nc, client() as other:
         theirs = other.jetstream()
         await theirs.create_stream(

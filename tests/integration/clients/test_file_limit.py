@@ -54,7 +54,7 @@ class Process:
             time.sleep(0.02)
 
     def allow(self, files: int) -> int:
-        """Let it open so many more files than it has; how many that are."""
+        """Let it open this many more files than it has; return its new limit."""
         pid = self._process.pid
         limit = len(list(Path(f"/proc/{pid}/fd").iterdir())) + files
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, limit))

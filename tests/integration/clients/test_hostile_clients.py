@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.campaigns.hostile import LONGEST_MS, Street, street
-from tests.support.hostile_clients import HOSTILE, TLS, Hostile
-from tests.support.hostile_requests import REQUESTS
+from tests.support.hostile.clients import HOSTILE, TLS, Hostile
+from tests.support.hostile.requests import REQUESTS
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/schedstat").exists(), reason="the kernel does not count CPU time there"

@@ -42,6 +42,11 @@ def subscribe(client: Wire, subject: bytes, count: int) -> None:
     client.settle()
 
 
+def subscribe_all(client: Wire, patterns: list[bytes], mark: bytes) -> None:
+    client.send(b"".join(b"SUB %b %b%d\r\n" % (p, mark, n) for n, p in enumerate(patterns)))
+    client.settle()
+
+
 def test_very_many_subscriptions_of_one_subject_come_and_go(probe: TurnProbe) -> None:
     with probe.client() as client:
         subscribe(client, b"same", 12_000)
@@ -684,3 +689,155 @@ def test_a_reload_of_very_many_accounts_and_connections_is_applied_in_steps(
         probe.check()
         for wire in wires:
             wire.until(b"-ERR 'Authorization Violation'\r\n")
+
+
+@pytest.mark.parametrize("prefix", [b"", b"_I."], ids=["subjects", "inboxes"])
+def test_one_search_through_very_many_branches_takes_several_turns(
+    probe: TurnProbe, prefix: bytes
+) -> None:
+    """Half of the patterns fail at the last token, half at the one before: none is skipped."""
+    depth = 17 if COMPILED else 14
+    heads = [b".".join(tokens) for tokens in itertools.product(b"a *".split(), repeat=depth)]
+    with probe.client() as client, probe.client() as other:
+        for ending in (b".z.*", b".*.z"):
+            subscribe_all(client, [prefix + head + ending for head in heads], ending)
+        probe.longest_ms()
+        to = prefix + b".".join([b"a"] * depth)
+        other.send(b"SUB %b.m.> got\r\nSUB %b.m.gone gone\r\n" % (to, to))
+        other.settle()
+        other.send(b"".join(b"PUB %b.m.%d 1\r\n%d\r\n" % (to, n, n) for n in range(5)))
+        # Executed after the messages: the first subscription got all of them.
+        other.send(b"UNSUB got\r\nSUB late 2\r\nPUB late 0\r\n\r\n")
+        got = other.until(b"MSG late 2 0\r\n").replace(b"PING\r\n", b"")
+        assert got == b"".join(b"MSG %b.m.%d got 1\r\n%d\r\n" % (to, n, n) for n in range(5))
+        probe.check()
+
+
+def test_acknowledgements_to_a_subject_with_a_long_search_arrive_in_order(
+    probe: TurnProbe,
+) -> None:
+    depth = 15 if COMPILED else 12
+    heads = [b".".join(tokens) for tokens in itertools.product(b"a *".split(), repeat=depth)]
+    with probe.client() as client, probe.client() as other:
+        make_stream(client, "S", ["s"])
+        for ending in (b".z.*", b".*.z"):
+            subscribe_all(other, [b"_I." + head + ending for head in heads], ending)
+        probe.longest_ms()
+        to = b"_I." + b".".join([b"a"] * depth)
+        client.send(b"SUB _I.> 1\r\n")
+        client.send(b"".join(b"PUB s %b.m.%d 0\r\n\r\n" % (to, n % 3) for n in range(30)))
+        for seq in range(1, 31):
+            client.until(b'{"stream":"S","seq":%d}' % seq)
+        probe.check()
+
+
+def test_patterns_that_no_order_of_subjects_helps_with_are_searched_in_steps(
+    probe: TurnProbe,
+) -> None:
+    """Reads, expectations and consumers of ``s.*.x.wanted``: every subject is compared."""
+    count = 400_000 if COMPILED else 40_000
+    pattern = "s.*.x.wanted"
+    with probe.client() as client:
+        config = {
+            "name": "S", "subjects": ["s.>"], "storage": "memory", "allow_direct": True,
+        }  # fmt: skip
+        client.request(b"STREAM.CREATE.S", json.dumps(config).encode())
+        for first in range(0, count, 1_000):
+            for n in range(first, first + 1_000):
+                last = b"wanted" if n == 7_000 else b"not"
+                client.send(b"PUB s.%d.x.%b 0\r\n\r\n" % (n, last))
+            client.settle()
+        probe.longest_ms()
+        for selection in ({"last_by_subj": pattern}, {"next_by_subj": pattern, "seq": 9}):
+            body = json.dumps(selection).encode()
+            client.send(b"SUB in 7\r\nPUB $JS.API.DIRECT.GET.S in %d\r\n" % len(body))
+            client.send(body + b"\r\n")
+            assert b"Nats-Sequence: 7001\r\n" in client.until(b"\r\n\r\n")
+            client.send(b"UNSUB 7\r\n")
+            client.settle()
+            answer = json.loads(client.request(b"STREAM.MSG.GET.S", body))
+            assert answer["message"]["seq"] == 7_001
+        for selection in ({"last_by_subj": "s.*.x.none"}, {"next_by_subj": "s.*.x.none"}):
+            answer = json.loads(
+                client.request(b"STREAM.MSG.GET.S", json.dumps(selection).encode())
+            )
+            assert answer["error"]["err_code"] == 10037
+        probe.check()
+        # Each is decided in order, by what is stored then.
+        client.send(b"SUB out.* 8\r\n")
+        for n, (expected, subject) in enumerate(
+            [(7_001, b"s.1.x.wanted"), (7_001, b"s.2.x.wanted"), (count + 1, b"s.3.x.wanted")]
+        ):
+            block = b"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: %d\r\n" % expected
+            block += b"Nats-Expected-Last-Subject-Sequence-Subject: %b\r\n\r\n" % pattern.encode()
+            size = len(block)
+            client.send(b"HPUB %b out.%d %d %d\r\n%b\r\n" % (subject, n, size, size, block))
+        answers = sorted(client.until(b"}\r\n") for _ in range(3))  # refusals come last
+        assert b'"seq":%d' % (count + 1) in answers[0]
+        assert b"wrong last sequence: %d" % (count + 1) in answers[1]
+        assert b'"seq":%d' % (count + 2) in answers[2]
+        probe.check()
+        body = {"name": "C", "filter_subject": pattern, "deliver_policy": "last"}
+        created = json.dumps({"stream_name": "S", "config": body}).encode()
+        answer = json.loads(client.request(b"CONSUMER.CREATE.S.C", created))
+        assert answer["delivered"]["stream_seq"] == count + 1
+        probe.check()
+
+
+def test_one_acknowledgement_of_everything_before_it_fits_in_a_turn(probe: TurnProbe) -> None:
+    count = 600_000 if COMPILED else 30_000
+    with probe.client() as client:
+        make_stream(client, "S", ["s"])
+        body = b'{"stream_name":"S","config":{"durable_name":"C","ack_policy":"all",'
+        body += b'"max_ack_pending":-1}}'
+        client.request(b"CONSUMER.CREATE.S.C", body)
+        for _ in range(0, count, 1_000):
+            client.send(b"PUB s 0\r\n\r\n" * 1_000)
+            client.settle()
+        client.send(b"SUB got 1\r\n")
+        for last in range(10_000, count + 1, 10_000):
+            client.send(b'PUB $JS.API.CONSUMER.MSG.NEXT.S.C got 15\r\n{"batch":10000}\r\n')
+            client.until(b"$JS.ACK.S.C.1.%d." % last)
+            rest = client.until(b"\r\n").split()[0]
+        probe.longest_ms()
+        client.send(b"PUB $JS.ACK.S.C.1.%d.%b 4\r\n+ACK\r\n" % (count, rest))
+        client.settle()
+        info = json.loads(client.request(b"CONSUMER.INFO.S.C", b""))
+        assert info["num_ack_pending"] == 0
+        assert info["ack_floor"]["stream_seq"] == count
+        probe.check(20 if COMPILED else 150)
+
+
+def test_ids_of_very_many_messages_are_read_in_steps_after_a_start(tmp_path: Path) -> None:
+    count = 120_000 if COMPILED else 8_000
+    for is_first in (True, False):
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            TurnProbe(tmp_path, patch) as probe,
+            probe.client() as client,
+        ):
+            if is_first:
+                config = {"name": "S", "subjects": ["s"], "duplicate_window": 3_600 * 10**9}
+                client.request(b"STREAM.CREATE.S", json.dumps(config).encode())
+                for first in range(0, count, 1_000):
+                    client.send(b"".join(with_id(n, b"") for n in range(first, first + 1_000)))
+                    client.settle()
+                client.send(b"SUB out 1\r\n" + with_id(count, b"out"))
+                client.until(b'"seq":%d' % (count + 1))
+                continue
+            client.send(b"SUB out.* 1\r\nPUB s out.0 0\r\n\r\n")
+            client.until(b'"seq":%d}\r\n' % (count + 2))
+            probe.longest_ms()
+            # In order, although each of them waits for the ids.
+            client.send(with_id(7, b"out.1") + with_id(count + 1, b"out.2"))
+            client.send(with_id(count, b"out.3") + b"PUB s out.4 0\r\n\r\n")
+            answers = sorted(client.until(b"}\r\n") for _ in range(4))
+            probe.check(25 if COMPILED else 150)
+    found = [json.loads(answer.partition(b"\r\n")[2] + b"}") for answer in answers]
+    assert [answer.get("duplicate", False) for answer in found] == [True, False, True, False]
+    assert [answer["seq"] for answer in found] == [8, count + 3, count + 1, count + 4]
+
+
+def with_id(number: int, reply: bytes) -> bytes:
+    block = b"NATS/1.0\r\nNats-Msg-Id: id-%d\r\n\r\n" % number
+    return b"HPUB s %b %d %d\r\n%b\r\n" % (reply, len(block), len(block), block)

@@ -35,7 +35,7 @@ def very_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Turn
 
 
 def until_in_time(state: Callable[[], dict[str, int]], messages: int) -> None:
-    """Wait until a stream has so many messages."""
+    """Wait until a stream has this many messages."""
     end = time.monotonic() + 60
     while (found := state())["messages"] < messages:
         assert time.monotonic() < end, found

@@ -54,7 +54,7 @@ async def test_a_stream_removed_after_a_purge_is_not_written_to(
 async def test_requests_that_wait_are_looked_at_once_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not once more with every operation that ends before it is their turn."""
+    """Not again with every operation that ends before it is their turn."""
     looks = 0
     check = Operations.check
 

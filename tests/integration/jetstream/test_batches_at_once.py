@@ -1,4 +1,4 @@
-"""Many batches at once over real sockets: each appears whole or not at all (ADR-50)."""
+"""Many batches at once over real sockets: each appears completely or not at all (ADR-50)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def one_too_many(client: Client, open_now: asyncio.Barrier) -> None:
 
 
 async def publish_fast(client: Client, name: str) -> None:
-    """Publish with the flow that the server tells, at most two acks out."""
+    """Publish with the flow that the server announces, at most two acks outstanding."""
     acks = await client.subscribe(f"_F.{name}.>")
     await client.flush()
     acked = flow = 0

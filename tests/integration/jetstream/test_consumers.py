@@ -49,7 +49,7 @@ async def test_a_thousand_consumers_add_no_task_and_no_timer() -> None:
 
 
 def timers(loop: asyncio.AbstractEventLoop) -> int:
-    """The timers of asyncio's own loop; other loops do not tell, and the tasks must do."""
+    """The timers of asyncio's own loop; other loops do not show them, and tasks must suffice."""
     return sum(not handle.cancelled() for handle in getattr(loop, "_scheduled", ()))
 
 

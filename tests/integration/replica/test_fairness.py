@@ -55,7 +55,7 @@ class RawClient:
 
     @classmethod
     async def connect(cls, server: ReplicaServer, room: int = 4 * 1024 * 1024) -> Self:
-        """``room``: about so much is taken of what it does not read, here and by the system."""
+        """``room``: about how much unread output is buffered, here and by the system."""
         end = socket.socket()
         if room < 4 * 1024 * 1024:
             # Systems take up to tens of MB for a connection unless configured otherwise.

@@ -236,7 +236,7 @@ async def test_without_its_leader_a_bucket_can_be_opened_and_read_at_a_replica()
             missing = await ask(late, "$JS.API.STREAM.INFO.OTHER")
 
             assert (await kv.get("a")).value == b"2"
-            # A list of streams, from which the replica knows, tells less in the metadata.
+            # The list of streams, from which the replica knows it, has less in the metadata.
             same = before.config.replace(metadata=info.config.metadata)
             assert (info.config, info.created) == (same, before.created)
             assert info.state.last_seq == before.state.last_seq

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(
 
 
 class Limited:
-    """A server of a user that may have so many threads."""
+    """A server of a user with a limited number of threads."""
 
     def __init__(self, folder: Path, threads: int) -> None:
         folder.mkdir()

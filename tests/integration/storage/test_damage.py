@@ -1,4 +1,4 @@
-"""Damage on disk is reported wherever someone looks."""
+"""Damage on disk is reported in every place that shows the state of a stream."""
 
 from __future__ import annotations
 

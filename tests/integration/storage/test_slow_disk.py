@@ -253,7 +253,7 @@ async def test_two_streams_cannot_be_made_for_one_subject_at_a_time(serve: Serve
 
 
 async def test_what_waits_for_another_stream_keeps_its_order(serve: Serve) -> None:
-    """B waits for A, which wants the same subjects; what is asked of B meanwhile waits with it."""
+    """B waits for A, which wants the same subjects; requests to B meanwhile wait with it."""
     async with serve() as world:
         first, refused, missing, third, info = await world.behind_the_gate(
             world.create("A", subjects=["x.>"]),

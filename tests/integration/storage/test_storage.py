@@ -44,7 +44,7 @@ LISTEN = 'listen: "127.0.0.1:-1"\n'
 
 
 def fill(disk: Path, *, leave: int) -> None:
-    """Someone else's file takes the space of a disk, but for so much."""
+    """A file of another program fills a disk, except for this much."""
     with (disk / "ballast").open("ab", buffering=0) as ballast, suppress(OSError):
         while free(disk) > leave:
             ballast.write(bytes(min(MIB, free(disk) - leave)))

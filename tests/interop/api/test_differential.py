@@ -31,7 +31,7 @@ from jetspark.engine.requests.request import Request
 from jetspark.engine.requests.streams import wanted_config
 from jetspark.engine.settings import EngineSettings
 from jetspark.engine.stream.config import checked
-from jetspark.engine.stream.update import updated
+from jetspark.engine.stream.config_update import updated
 from jetspark.subjects.match import overlaps
 
 # Step, and why ours answers otherwise. Both sides' answers to it are written down in

@@ -191,7 +191,7 @@ def asked_of_nats_server(area: str, store: Path) -> dict[str, str]:
 
 
 def harmless(area: str, store: Path) -> dict[str, str]:
-    """What our server says to all cases of an area; afterwards everything is as it should be."""
+    """Our server's answers to all cases of an area; then it must still work correctly."""
     server = Served(store, "-p", "-1", "-js")
     try:
         prober = Prober(server.url)

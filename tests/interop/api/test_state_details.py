@@ -86,6 +86,21 @@ def floors_after_removals(client: RawClient, storage: str) -> list[Any]:
     return seen
 
 
+def floors_without_acknowledgements(client: RawClient, storage: str) -> list[Any]:
+    make(client, 4, storage=storage)
+    consumer(client, ack_policy="none")
+    assert len(pulled(client, b'{"batch":2,"no_wait":true}', 2)) == 2
+    seen = []
+    for verb, body in (
+        ("STREAM.MSG.DELETE.S", {"seq": 1}),
+        ("STREAM.PURGE.S", {"filter": "s.1"}),
+        ("STREAM.PURGE.S", {}),
+    ):
+        api(client, verb, **body)
+        seen.append(api(client, "CONSUMER.INFO.S.c")["ack_floor"])
+    return seen
+
+
 def pulls_that_are_over(client: RawClient, storage: str) -> list[Any]:
     make(client, 2, storage=storage)
     consumer(client)
@@ -99,6 +114,7 @@ SCRIPTS: Final[dict[str, Callable[[RawClient, str], list[Any]]]] = {
     "interest": interest_without_consumers,
     "deletes": deletes_of_what_is_not_there,
     "floors": floors_after_removals,
+    "floors without acks": floors_without_acknowledgements,
     "pulls": pulls_that_are_over,
 }
 
@@ -216,3 +232,67 @@ def test_what_is_refused_otherwise_is_what_was_decided(server: Any, tmp_path: Pa
             error = answer.get("error", {}).get("err_code")
             found = error or answer.get("config", {}).get("placement")
             assert found == expected[server is nats_server], (verb, answer)
+
+
+def with_empty_tokens(client: RawClient) -> list[Any]:
+    make(client, 1, allow_direct=True)
+    consumer(client)
+    subjects = (
+        "$JS.API.STREAM.INFO.",
+        "$JS.API.STREAM.INFO..S",
+        "$JS.API.STREAM.INFO.S.",
+        "$JS.API..INFO.S",
+        "$JS.API.CONSUMER.CREATE..c",
+        "$JS.API.CONSUMER.CREATE.S.d.s..a",
+        "$JS.API.CONSUMER.MSG.NEXT.S.",
+        "$JS.API.CONSUMER.MSG.NEXT..c",
+        "$JS.API.DIRECT.GET.",
+        "$JS.API.DIRECT.GET..s.0",
+        "$JS.API.DIRECT.GET.S.s..0",
+        "$JS.API.DIRECT.GET.S.",
+        "$JS.ACK.S..1.1.1.1.0",
+        "$JS.ACK.S.c..1.1.1.0",
+        "$JS.ACK.S.c.1..1.1.0",
+        "$JS.ACK.S.c.1.1..1.0",
+        "$JS.ACK.S.c.1.1.1..0",
+        "$JS.ACK.S.c.1.1.1.1.",
+        "s..a",
+    )
+    return [
+        (subject, client.ask(subject, b"", wait_seconds=2)[0].headers[:12]) for subject in subjects
+    ]
+
+
+def test_requests_whose_subject_has_an_empty_token_have_no_responders(tmp_path: Path) -> None:
+    with nats_server(tmp_path / "theirs") as client:
+        theirs = with_empty_tokens(client)
+    with jetspark_server(tmp_path / "ours") as client:
+        ours = with_empty_tokens(client)
+
+    assert ours == theirs
+    assert {status for _, status in ours} == {b"NATS/1.0 503"}
+
+
+def reserved_metadata(client: RawClient) -> list[Any]:
+    make(client, 0, metadata={"_nats.x": "1", "mine": "1"})
+    config = {"durable_name": "c", "metadata": {"_nats.x": "1", "mine": "1"}}
+    changed = {"name": "S", "subjects": ["s.>"], "metadata": {"_nats.y": "1", "mine": "2"}}
+    answers = [
+        api(client, "STREAM.INFO.S"),
+        api(client, "STREAM.UPDATE.S", **changed),
+        api(client, "CONSUMER.CREATE.S.c", stream_name="S", config=config),
+    ]
+    return [
+        sorted(set(answer["config"]["metadata"]) - {"_nats.level", "_nats.req.level", "_nats.ver"})
+        for answer in answers
+    ]
+
+
+def test_reserved_metadata_of_clients_is_dropped(tmp_path: Path) -> None:
+    with nats_server(tmp_path / "theirs") as client:
+        theirs = reserved_metadata(client)
+    with jetspark_server(tmp_path / "ours") as client:
+        ours = reserved_metadata(client)
+
+    assert ours == [["mine"]] * 3
+    assert theirs == [["_nats.x", "mine"], ["_nats.y", "mine"], ["_nats.x", "mine"]]

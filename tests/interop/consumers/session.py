@@ -10,7 +10,7 @@ from tests.support.consumer_wire import Message, Wire, masked
 
 MS = 1_000_000
 S = 1_000 * MS
-# nats-server tells its consumers of a message shortly after it acknowledged it.
+# nats-server notifies its consumers of a message shortly after acknowledging it.
 COUNTED_S = 0.002
 STATE = ("messages", "first_seq", "last_seq", "num_deleted", "consumer_count")
 
@@ -64,7 +64,7 @@ class Session:
         return state
 
     def settled(self, count: int) -> None:
-        """Wait until the stream has so many messages; removal by acks takes its time."""
+        """Wait until the stream has this many messages; removal by acks takes some time."""
         for _ in range(200):
             state = self.wire.api(f"STREAM.INFO.{self.stream}")["state"]
             if state["messages"] == count:

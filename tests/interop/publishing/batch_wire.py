@@ -81,7 +81,7 @@ class BatchClient(RawClient):
         self.flush()
 
     def flush(self) -> None:
-        """Wait until the server has seen everything; keep what came meanwhile."""
+        """Wait until the server has seen everything; keep what arrives meanwhile."""
         self._socket.sendall(b"PING\r\n")
         while True:
             line = self._lines.readline()

@@ -1,7 +1,7 @@
 """What mirrors and sources are compared by: steps, and the streams that are looked at afterwards.
 
 A step is a request (verb and body) or a message (subject, headers, payload). After each script the
-test waits until the named streams have come to rest, and reads them whole.
+test waits until the named streams no longer change, and reads them completely.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Put:
 
 
 class Rest:
-    """Wait until all copies have come to rest before the next step."""
+    """Wait until all copies are complete before the next step."""
 
 
 Step = Ask | Put | Rest

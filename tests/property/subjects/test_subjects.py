@@ -67,7 +67,7 @@ def all_subjects(*of: bytes) -> list[bytes]:
     found = {token for pattern in of for token in pattern.split(b".")} - {b"*", b">"}
     longest = max(len(pattern.split(b".")) for pattern in of) + 1
     if len(found) > 3:
-        longest -= 1  # the last place of a pattern already tells; this keeps the number small
+        longest -= 1  # the last place of a pattern shows it already; this keeps the number small
     return [
         b".".join(tokens)
         for size in range(1, longest + 1)

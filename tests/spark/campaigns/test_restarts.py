@@ -41,7 +41,7 @@ class StoppedQueries:
         self._folder = folder
 
     def run(self, query: Query, life: Life, *, cores: int) -> None:
-        """Run one query on a machine of so many cores, to the end or until it is held."""
+        """Run one query on a machine with this many cores, to the end or until it is held."""
         self._spark.sparkContext.environment[MIN_PARTITIONS_VARIABLE] = str(2 * cores)
         flow = flow_of(self.world, life, query)
         running = start(self._spark, self._folder, flow)

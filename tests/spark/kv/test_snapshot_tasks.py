@@ -62,6 +62,23 @@ def test_a_bucket_of_one_value_per_key_is_read_by_revision_in_even_parts(
     assert _rows(some, some_parts) == [("k.1", b"new", 3002), ("k.2500", b"old", 2501)]
 
 
+def test_a_partition_of_a_snapshot_has_at_most_so_many_keys(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    """With a history the keys are listed, without one the revisions are split."""
+    for name, history in (("FEWER", 1), ("FEWER_NAMED", 2)):
+        bucket = _bucket(jetstream, name, history)
+        bucket.put_many({f"k.{number}": b"v" for number in range(40)})
+        bucket.put("k.0", b"again")
+
+        reader, whole = _planned(url, name, minPartitions="1")
+        _, parts = _planned(url, name, minPartitions="1", maxRecordsPerPartition="10")
+
+        assert len(whole) == 1
+        assert len(parts) >= 4
+        assert len(_rows(reader, parts)) == 40
+
+
 def test_many_keys_are_asked_for_by_name(url: str, jetstream: sync.JetStream) -> None:
     bucket = _bucket(jetstream, "NAMED")
     bucket.put_many({f"k.{number}": b"v" for number in range(100)})

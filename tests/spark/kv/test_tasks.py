@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from jetspark import KeyValueConfig, StreamConfig, sync
 from jetspark.errors import InvalidSchema, MessageTooLarge, WrongLastSequence
 from jetspark.spark.kv.source import KvDataSource
+from jetspark.spark.objects.source import ObjectDataSource
 from jetspark.spark.option_reader import InvalidOptions
 from jetspark.spark.stream.planner import DataLoss
 from jetspark.spark.stream.sink.plan import WriteRefused
@@ -148,6 +149,16 @@ def test_values_that_expire_have_no_strict_past(url: str, jetstream: sync.JetStr
     with pytest.raises(PlanningFailed, match="expire"):
         _read(url, "TTL", versionAsOf="1")
     assert _read(url, "TTL") == [("a", b"1", 1, "PUT")]
+
+
+@pytest.mark.parametrize(("source", "prefix"), [(KvDataSource, "KV_"), (ObjectDataSource, "OBJ_")])
+def test_the_name_of_its_stream_is_not_that_of_a_bucket(
+    url: str, source: type[KvDataSource], prefix: str
+) -> None:
+    made = source(options={"servers": url, "bucket": f"{prefix}B"})
+
+    with pytest.raises(PlanningFailed, match=f"does not exist .{prefix} is part of the name of"):
+        made.reader(made.schema()).partitions()
 
 
 def test_mistakes_are_one_line(url: str, jetstream: sync.JetStream) -> None:

@@ -70,6 +70,11 @@ def test_objects_are_rows(url: str, jetstream: sync.JetStream) -> None:
         ("a.txt", 4, b"text"),
         ("b.png", len(large), large),
     ]
+    counts = [
+        len(source.reader(source.schema()).partitions())
+        for source in (_source(url, "PICS", minPartitions=number) for number in ("1", "2"))
+    ]
+    assert counts == [1, 2]
     assert abs(rows[0]["modificationTime"].timestamp() - int(info.time_ns) / 1e9) < 0.001
     assert [row["path"] for row in _read(_source(url, "PICS", pathGlobFilter="*.png"))] == [
         "b.png"

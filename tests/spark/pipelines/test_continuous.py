@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tests.spark.conftest import Streams
 
 DATABASE = "steady"
-# Views are computed once in each run: who looks at one meanwhile may find its files gone.
+# Views are computed once in each run: a reader may find that the files of one were deleted.
 OPTIONS = ContinuousOptions(refresh_seconds=1000.0, restarts=1)
 SPEC = """
 name: steady
@@ -134,7 +134,7 @@ class Watched:
             time.sleep(0.05)
 
     def told(self) -> str:
-        """What was reported, without what tells nothing."""
+        """The reports, without those that carry no information."""
         dull = [one for one in self.events if isinstance(one, FlowProgress) and not one.rows]
         return "\n".join(str(one) for one in self.events if one not in dull)
 

@@ -127,7 +127,7 @@ def copies():
     orders = spark.readStream.table("orders")
     partitions = spark.conf.get("spark.sql.shuffle.partitions")
     rows = orders.select(slowly("seq").alias("seq"), f.lit(partitions).alias("partitions"))
-    # Spark does not tell a function the columns of its rows.
+    # A function cannot find out the columns of its rows from Spark.
     return observed(expect(rows, {{"stored": "seq > 0"}}).valid, "copied")
 """
 

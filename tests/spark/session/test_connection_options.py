@@ -4,7 +4,9 @@ Each option reads a stream through the reader, as a task would; the file that Sp
 goes through a real session.
 """
 
+import json
 import os
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,21 @@ def test_a_token_and_a_name(start: Start, kind: str) -> None:
     with pytest.raises(PlanningFailed, match=r"cannot read stream 'S' on 127\.0\.0\.1") as caught:
         _read(url, **_with({"nats_token": "wrong-token"}))
     assert "wrong-token" not in str(caught.value)
+
+
+def test_the_server_shows_the_name_of_a_connection(kind: str, tmp_path: Path) -> None:
+    server = ServerProcess(kind, tmp_path / "store", "-js", "-m", "-1")
+    try:
+        with sync.connect(server.url, name="another") as client:
+            client.jetstream().create_stream(StreamConfig(name="S", allow_direct=True))
+            _read(server.url, **_with({"nats_name": "night job"}))
+            with urllib.request.urlopen(f"{server.monitor}/connz", timeout=20) as answer:
+                shown = {one.get("name") for one in json.load(answer)["connections"]}
+    finally:
+        CONNECTIONS.close()
+        server.kill()
+
+    assert shown == {"another", "night job"}
 
 
 def test_a_user_whose_inboxes_are_its_own(start: Start, kind: str) -> None:

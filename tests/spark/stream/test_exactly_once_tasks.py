@@ -404,7 +404,7 @@ def test_a_checkpoint_or_a_version_that_goes_back_is_refused_before_a_row_is_wri
 def test_a_job_may_write_to_several_streams_under_one_name(
     url: str, jetstream: sync.JetStream
 ) -> None:
-    """What is committed to one stream says nothing of another."""
+    """A commit to one stream proves nothing about another."""
     streams = [_stream(jetstream, name) for name in ("TWO_A", "TWO_B")]
     jetstream.create_key_value(KeyValueConfig(bucket="TWO"))
 

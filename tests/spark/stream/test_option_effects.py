@@ -145,6 +145,36 @@ def test_an_id_prefix_belongs_to_one_checkpoint(
 
 
 @pytest.mark.usefixtures("task")
+def test_the_last_line_of_a_refused_row_has_the_cause_and_its_subject(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    """Of a refusal that only the server knows; Spark shows this line."""
+    _stream(jetstream, "REFUSED")
+    schema = StructType([*SCHEMA.fields]).add("expected_last_subject_seq", "long")
+    writer = _writer(url, "REFUSED", schema=schema, delivery="at-least-once")
+
+    with pytest.raises(Error) as refused:
+        writer.write(_rows("REFUSED", 1, 1, expected_last_subject_seq=[7]))
+
+    last = refused.value.__notes__[-1]
+    assert "wrong last sequence: 0" in last
+    assert "subject 'REFUSED.rows'" in last
+
+
+@pytest.mark.parametrize("source", ["column", "content"])
+def test_rows_without_the_ids_that_are_expected_are_refused(
+    url: str, jetstream: sync.JetStream, source: str
+) -> None:
+    _stream(jetstream, f"IDS_{source}")
+    with_ids = StructType([*SCHEMA.fields]).add("msg_id", "string")
+    right, wrong = (with_ids, SCHEMA) if source == "column" else (SCHEMA, with_ids)
+
+    _writer(url, f"IDS_{source}", schema=right, idSource=source)
+    with pytest.raises(WriteRefused, match=f"idSource is {source}, but"):
+        _writer(url, f"IDS_{source}", schema=wrong, idSource=source)
+
+
+@pytest.mark.usefixtures("task")
 def test_an_atomic_partition_is_one_batch_or_refused(url: str, jetstream: sync.JetStream) -> None:
     stream = _stream(jetstream, "PARTS", allow_atomic=True)
     options = {

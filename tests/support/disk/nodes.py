@@ -26,7 +26,7 @@ class Operation(NamedTuple):
 
 
 class BadPlace:
-    """Bytes of some files that cannot be read so many times."""
+    """Bytes of some files that cannot be read this many times."""
 
     def __init__(self, name: str, first: int, end: int, times: int) -> None:
         self.name = name

@@ -16,6 +16,7 @@ from tests.support.store.state import (
     Purged,
 )
 
+from jetspark.store.log.limits import Limits
 from jetspark.store.log.stream_log import StreamLog
 
 SIZES: Final = (0, 1, 17, 100, 350, 520, 900, 1600)
@@ -130,9 +131,5 @@ class Changes:
         )
         document = b'{"n":%d}' % self._random.randrange(1000)
         stream.documents.add(document)
-        # Something is staged first, so that the limits do not hold before they are in the log.
-        stream.staged(self._stage_message(log))
         stream.staged(limits)
-        log.set_limits(*limits)
-        stream.staged(limits)
-        log.staged.configure(document)
+        log.staged.configure(document, Limits(*limits))

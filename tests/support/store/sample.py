@@ -34,6 +34,7 @@ from jetspark.store.format.record import (
     record_sequence,
 )
 from jetspark.store.format.segment import SUFFIX, read_head
+from jetspark.store.log.limits import Limits
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.upkeep.upkeep import DAY_NS
 
@@ -135,8 +136,7 @@ class Sample:
                 log.staged.purge(0, b"s.1", 1)
                 log.staged.set_consumer(2, b"")
                 log.staged.set_consumer_state(1, True, b"state")
-                log.set_limits(40, 0, 6)
-                log.staged.configure(b'{"n":2}')
+                log.staged.configure(b'{"n":2}', Limits(40, 0, 6))
             self._publish(log, random, size)
 
     def _thin(self, log: StreamLog, random: Random) -> None:

@@ -109,8 +109,8 @@ class Streams:
             disk = self.disk
         return Streams(disk, journal_size=self._journal_size)
 
-    def close(self, go_on: Callable[[], bool] = lambda: True) -> None:
+    def close(self, may_continue: Callable[[], bool] = lambda: True) -> None:
         """Stop."""
         for log in self.logs.values():
             log.close()
-        self.store.close(go_on)
+        self.store.close(may_continue)

@@ -47,6 +47,13 @@ def test_help_teaches_by_example(arguments: list[str]) -> None:
     assert "jetspark" in result.output
 
 
+def test_the_help_of_serve_fits_a_terminal_of_80_columns() -> None:
+    lines = CliRunner().invoke(main, ["serve", "--help"]).output.splitlines()
+
+    assert [line for line in lines if len(line) > 80] == []
+    assert "    -js, --jetstream                          Enable JetStream" in lines
+
+
 def test_help_lists_every_command_with_the_words_of_its_own_help() -> None:
     listing = CliRunner().invoke(main, ["--help"]).output
     for name in ("doctor", "serve", "stream"):

@@ -22,7 +22,7 @@ from jetspark.headers.status import parse_status, status_block
 def test_a_status_block_is_written_and_read(
     code: int, text: bytes, lines: bytes, block: bytes
 ) -> None:
-    """wire.md, Core protocol, 8: the blocks as nats-server sends them."""
+    """wire.md, Core protocol: the blocks as nats-server sends them."""
     assert status_block(code, text, lines) == block
     assert parse_status(block) == (code, text)
 

@@ -103,3 +103,16 @@ def test_a_misspelt_option_of_the_same_use_comes_first() -> None:
     text = refusal(STREAM["read"], {"stream": "ORDERS", "startingOffset": "1"})
 
     assert text.endswith("unknown option 'startingoffset': did you mean startingOffsets?")
+
+
+@pytest.mark.parametrize(("uses", "right"), [(STREAM, "stream"), (BUCKET, "bucket")])
+def test_a_path_and_the_target_of_another_format_name_the_own_option(
+    uses: dict[str, Parse], right: str
+) -> None:
+    wrong = "bucket" if right == "stream" else "stream"
+
+    assert f'load() does not support a path: set option("{right}", ...)' in refusal(
+        uses["read"], {"path": "ORDERS"}
+    )
+    assert f"unknown option '{wrong}': format " in refusal(uses["read"], {wrong: "ORDERS"})
+    assert f"has the option {right}" in refusal(uses["write"], {wrong: "ORDERS"})

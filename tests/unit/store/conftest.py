@@ -7,6 +7,7 @@ from tests.support.disk.paths import KeptPath
 from tests.support.disk.simulated import SimulatedDisk
 
 from jetspark.store.format.manifest import Identity, Stored, write_manifests
+from jetspark.store.log.limits import Limits
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
@@ -52,6 +53,11 @@ class Bench:
         return [
             int(self.log.staged.add_message(subject, 0, body + b"\r\n", now)) for body in bodies
         ]
+
+    def limit(self, max_msgs: int, max_bytes: int, max_per_subject: int) -> None:
+        """Stage other limits; they are in force once they are written."""
+        staged = self.log.staged
+        staged.configure(bytes(staged.document), Limits(max_msgs, max_bytes, max_per_subject))
 
     def write(self) -> None:
         group = self.log.take_group()

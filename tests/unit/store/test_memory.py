@@ -19,6 +19,7 @@ from tests.support.store.model import (
 from jetspark.store.committer import write
 from jetspark.store.files import Files, OsFiles
 from jetspark.store.format.manifest import Identity
+from jetspark.store.log.limits import Limits
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.memory import MemoryFiles
 from jetspark.store.store import FileStore
@@ -38,7 +39,7 @@ def commit(log: StreamLog) -> None:
 def test_a_log_over_any_files_holds_what_the_model_says(
     kind: str, seed: int, tmp_path: Path
 ) -> None:
-    """Messages, batches, removals, limits, consumers; chores, and starts in between."""
+    """Messages, batches, removals, limits, consumers; tasks, and starts in between."""
     files: Files = {"memory": MemoryFiles, "simulated": SimulatedDisk, "real": OsFiles}[kind]()
     root = tmp_path / "store"
     store = FileStore(files, root, segment_size=3_000, cache_budget=0, reserve_size=100)
@@ -96,7 +97,7 @@ def test_a_stream_in_memory_gives_memory_back() -> None:
     store = FileStore(MemoryFiles(), KeptPath("/store"), segment_size=10_000, reserve_size=0)
     store.open(lambda *_: None)
     log = store.create_in_memory(IDENTITY)
-    log.set_limits(10, 0, 0)
+    log.staged.configure(b"{}", Limits(10, 0, 0))
     for _ in range(200):
         log.staged.add_message(b"a", 0, b"x" * 1_000 + b"\r\n", 1)
         commit(log)

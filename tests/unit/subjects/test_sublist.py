@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from jetspark.subjects.sublist import Match, Sublist
+from jetspark.subjects.sublist import LongSearch, Match, Sublist
 
 
 def plain(result: Match) -> set[object]:
@@ -590,6 +590,89 @@ def test_branches_that_cannot_lead_to_a_match_are_skipped(ending: bytes, asked: 
 
     # There are more than 2,000 nodes to visit; a few of the tokens share a bit.
     assert made.walks.take_nodes() < 300 * 500
+
+
+# Patterns of which half fail at one token and half at the next: no branch can be skipped.
+HALVES = [head + ending for head in BRANCHES for ending in (b".z.*", b".*.z")]
+LONG_SUBJECT = b".".join([b"a"] * 10) + b".m.m"
+
+
+def made_long() -> Sublist:
+    made = Sublist(nodes_max=100)
+    for n, pattern in enumerate(HALVES):
+        made.insert(pattern, b"", n)
+    return made
+
+
+def finished(made: Sublist, subject: bytes) -> LongSearch:
+    with pytest.raises(LongSearch) as raised:
+        made.find(subject)
+    search = raised.value
+    steps = 0
+    while not search.is_over():
+        assert search.step(50) <= 50
+        steps += 1
+    assert steps > 10
+    return search
+
+
+@pytest.mark.parametrize("ask", ["find", "match", "match_once"])
+def test_a_long_search_finds_in_steps_what_a_short_one_finds(ask: str) -> None:
+    made = made_long()
+    made.insert(LONG_SUBJECT, b"", "literal")
+    made.insert(b"a.>", b"", "tail")
+    made.insert(b"*." * 11 + b"m", b"q", "member")
+
+    finished(made, LONG_SUBJECT).apply()
+
+    found = getattr(made, ask)(LONG_SUBJECT)
+    assert sorted(map(str, found.plain)) == ["literal", "tail"]
+    assert found.groups == [["member"]]
+
+
+def test_a_long_search_that_nothing_disturbed_is_cached() -> None:
+    made = made_long()
+    made.insert(b"a.>", b"", "tail")
+    finished(made, LONG_SUBJECT).apply()
+    made.match(LONG_SUBJECT)
+    made.insert(b"other.*", b"", "other")
+
+    assert made.match(LONG_SUBJECT).plain == ["tail"]
+    made.insert(b"a.*.>", b"", "second")
+    with pytest.raises(LongSearch):
+        made.match(LONG_SUBJECT)
+
+
+def test_subscriptions_that_change_during_a_long_search_are_never_missed_later() -> None:
+    made = made_long()
+    made.insert(b"a.>", b"", "before")
+    made.insert(b"*.>", b"", "gone")
+    with pytest.raises(LongSearch) as raised:
+        made.match(LONG_SUBJECT)
+    search = raised.value
+    search.step(500)
+    made.remove(b"*.>", b"", "gone")
+    made.insert(b"a.a.>", b"", "added")
+    search.step(1 << 40)
+    search.apply()
+
+    assert "gone" not in made.match(LONG_SUBJECT).plain
+    assert "before" in made.match(LONG_SUBJECT).plain
+    # What the search may have missed is found by the next one: this result is not kept.
+    made.insert(b"unrelated.*", b"", "unrelated")
+    again = finished(made, LONG_SUBJECT)
+    again.apply()
+    assert sorted(map(str, made.match(LONG_SUBJECT).plain)) == ["added", "before"]
+
+
+def test_a_long_search_can_be_finished_at_once() -> None:
+    made = made_long()
+    made.insert(b"a.>", b"", "tail")
+
+    assert made.find_at_once(LONG_SUBJECT).plain == ["tail"]
+    assert made.match_at_once(LONG_SUBJECT).plain == ["tail"]
+    assert made.has_interest(LONG_SUBJECT)
+    assert not made.find_at_once(b"b" + LONG_SUBJECT[1:]).plain
 
 
 @pytest.mark.parametrize("length", [12, 31, 32, 33, 34, 60, 61, 62, 63, 64, 65, 96, 128, 500])

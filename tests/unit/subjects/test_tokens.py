@@ -71,7 +71,7 @@ def test_valid_subjects(subject: bytes) -> None:
     ],
 )
 def test_invalid_subjects(subject: bytes) -> None:
-    """wire.md, Core protocol and 5: empty tokens, ``>`` before the end and blanks are refused."""
+    """wire.md, Core protocol: empty tokens, ``>`` before the end and blanks are refused."""
     assert not is_valid_subject(subject)
     assert not is_valid_literal(subject)
 

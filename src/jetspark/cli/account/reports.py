@@ -6,7 +6,7 @@ from typing import Any, Final
 import click
 
 from jetspark.cli.output import Column
-from jetspark.cli.server.asking import Answer, ask_about_account
+from jetspark.cli.server.querying import Answer, ask_about_account
 from jetspark.cli.server.reports import show_connections
 from jetspark.cli.session import Session
 from jetspark.subjects.match import overlaps

@@ -49,7 +49,7 @@ async def _create(
     session: Session, subject: str, *, stream: str, create: bool, purge: bool, force: bool,
     storage: str, replicas: int, maxbytes: int,
 ) -> None:  # fmt: skip
-    """Create the stream to publish to, if that is wanted.
+    """Create the stream to publish to, if requested.
 
     One of another name that exists stays as it is: other limits could remove its messages.
     """

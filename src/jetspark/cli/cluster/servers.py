@@ -7,7 +7,7 @@ import click
 from jetspark.cli.cluster.election import Leader, ask_cluster, elect
 from jetspark.cli.confirm import confirm
 from jetspark.cli.refusals import not_found
-from jetspark.cli.server.asking import ask_system_account
+from jetspark.cli.server.querying import ask_system_account
 from jetspark.cli.session import Session
 
 

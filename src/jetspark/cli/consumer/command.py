@@ -111,7 +111,7 @@ def consumer() -> None:
 consumer.add_command(consumer_cluster, "cluster")
 
 
-@consumer.remote("ls", "jetspark.cli.consumer.looking:list_consumers", aliases=("list",))
+@consumer.remote("ls", "jetspark.cli.consumer.inspecting:list_consumers", aliases=("list",))
 @_stream
 @click.option("-n", "--names", is_flag=True, help="Only the names.")
 def _ls() -> None:
@@ -152,7 +152,7 @@ def _add() -> None:
     """
 
 
-@consumer.remote("info", "jetspark.cli.consumer.looking:consumer_info", aliases=("nfo",))
+@consumer.remote("info", "jetspark.cli.consumer.inspecting:consumer_info", aliases=("nfo",))
 @_stream
 @_consumer
 def _info() -> None:
@@ -164,7 +164,7 @@ def _info() -> None:
     """
 
 
-@consumer.remote("state", "jetspark.cli.consumer.looking:consumer_state")
+@consumer.remote("state", "jetspark.cli.consumer.inspecting:consumer_state")
 @_stream
 @_consumer
 def _state() -> None:
@@ -208,7 +208,7 @@ def _copy() -> None:
     """
 
 
-@consumer.remote("rm", "jetspark.cli.consumer.working:remove_consumer", aliases=("delete", "del"))
+@consumer.remote("rm", "jetspark.cli.consumer.managing:remove_consumer", aliases=("delete", "del"))
 @_stream
 @_consumer
 @_force
@@ -221,7 +221,7 @@ def _rm() -> None:
     """
 
 
-@consumer.remote("next", "jetspark.cli.consumer.working:next_messages")
+@consumer.remote("next", "jetspark.cli.consumer.managing:next_messages")
 @_stream
 @_consumer
 @click.option("--count", type=Whole(1), default=1, show_default=True, help="Messages to fetch.")
@@ -288,7 +288,7 @@ def _graph() -> None:
     """
 
 
-@consumer.remote("report", "jetspark.cli.consumer.looking:consumer_report")
+@consumer.remote("report", "jetspark.cli.consumer.inspecting:consumer_report")
 @_stream
 @click.option("-r", "--raw", is_flag=True, help="Numbers without separators and units.")
 @click.option("-l", "--leaders", is_flag=True, help="Also the number of consumers by leader.")
@@ -301,7 +301,7 @@ def _report() -> None:
     """
 
 
-@consumer.remote("pause", "jetspark.cli.consumer.working:pause_consumer")
+@consumer.remote("pause", "jetspark.cli.consumer.managing:pause_consumer")
 @_stream
 @_consumer
 @click.argument("until")
@@ -316,7 +316,7 @@ def _pause() -> None:
     """
 
 
-@consumer.remote("resume", "jetspark.cli.consumer.working:resume_consumer")
+@consumer.remote("resume", "jetspark.cli.consumer.managing:resume_consumer")
 @_stream
 @_consumer
 @_force
@@ -329,7 +329,7 @@ def _resume() -> None:
     """
 
 
-@consumer.remote("reset", "jetspark.cli.consumer.working:reset_consumer")
+@consumer.remote("reset", "jetspark.cli.consumer.managing:reset_consumer")
 @_stream
 @_consumer
 @click.option("--sequence", "seq", type=SEQUENCE, help="From this message; default: ack floor.")
@@ -343,7 +343,7 @@ def _reset() -> None:
     """
 
 
-@consumer.remote("unpin", "jetspark.cli.consumer.working:unpin_client")
+@consumer.remote("unpin", "jetspark.cli.consumer.managing:unpin_client")
 @_stream
 @_consumer
 @click.argument("group")
@@ -357,7 +357,7 @@ def _unpin() -> None:
     """
 
 
-@consumer.remote("explain", "jetspark.cli.consumer.working:explain_consumer")
+@consumer.remote("explain", "jetspark.cli.consumer.managing:explain_consumer")
 @_stream
 @_consumer
 @click.argument("seq", metavar="[SEQUENCE]", type=SEQUENCE, required=False)

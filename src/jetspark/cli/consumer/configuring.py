@@ -12,7 +12,7 @@ from jetspark.api.base import Timestamp
 from jetspark.api.enums import AckPolicy, DeliverPolicy, PriorityPolicy, ReplayPolicy
 from jetspark.cli.configuration import difference, read_config, save_config, show_difference
 from jetspark.cli.confirm import ask, confirm
-from jetspark.cli.consumer.looking import show_info
+from jetspark.cli.consumer.inspecting import show_info
 from jetspark.cli.creation import Creation
 from jetspark.cli.exit_codes import FAILED
 from jetspark.cli.quantities import parse_duration, split_names

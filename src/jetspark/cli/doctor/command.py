@@ -37,10 +37,10 @@ def doctor() -> None:
 
     \b
     Exit codes:
-      0  nothing new: healthy, or only damage that was quarantined before, which is shown with
-         the lost messages
-      1  needs attention: damage, a second folder of a stream, files that do not belong to a
-         store, or times that are far ahead of the clock
+      0  nothing new: healthy, or only damage that was quarantined before, which
+         is shown with the lost messages
+      1  needs attention: damage, a second folder of a stream, files that do not
+         belong to a store, or times that are far ahead of the clock
       2  something cannot be read at all: the folder, the lock, a stream
     """
 

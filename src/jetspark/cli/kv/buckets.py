@@ -16,7 +16,7 @@ from jetspark.cli.output import Column, Fields, Output
 from jetspark.cli.quantities import show_limit, show_seconds, show_time
 from jetspark.cli.refusals import not_found
 from jetspark.cli.session import Session
-from jetspark.cli.stream.looking import age, cluster_fields, metadata_fields
+from jetspark.cli.stream.inspecting import age, cluster_fields, metadata_fields
 from jetspark.client.jetstream.kv.bucket import KeyValue
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.client.jetstream.kv.entry import BucketStatus

@@ -72,7 +72,7 @@ class _Run:
         self._quiet = quiet
         self._open = ExitStack()
         self._emit: Callable[[object], None] | None = None
-        self._bar: Progress = lambda _done: None
+        self._bar: Progress | None = None
 
     def __enter__(self) -> Self:
         output = self._session.output
@@ -95,7 +95,7 @@ class _Run:
             self._emit({"subject": draft.subject, "bytes": len(draft.data), **fields})
         elif self._each:
             self._session.output.say(text)
-        else:
+        elif self._bar is not None:
             self._bar(self._sent)
 
     async def _pause(self) -> None:

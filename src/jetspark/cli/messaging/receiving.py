@@ -92,7 +92,7 @@ class Show:
         self.done: Final = asyncio.Event()
         self._begun = time.monotonic()
         self._open = ExitStack()
-        self._emit: Callable[[object], None] = lambda _value: None
+        self._emit: Callable[[object], None] | None = None
 
     @property
     def counts_all(self) -> bool:
@@ -115,7 +115,7 @@ class Show:
         self.shown += 1
         if self._look.dump:
             self._dump(message, stored)
-        elif self._output.json:
+        elif self._emit is not None:
             self._emit(_fields(message, stored))
         else:
             self._write(message, stored)

@@ -16,7 +16,7 @@ from jetspark.cli.output import Column, Fields, Output, visible
 from jetspark.cli.quantities import show_limit, show_seconds, show_time
 from jetspark.cli.refusals import not_found
 from jetspark.cli.session import Session
-from jetspark.cli.stream.looking import age, cluster_fields, metadata_fields
+from jetspark.cli.stream.inspecting import age, cluster_fields, metadata_fields
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
 from jetspark.client.jetstream.objects.info import ObjectInfo, ObjectStoreStatus
 from jetspark.client.jetstream.objects.store import ObjectStore

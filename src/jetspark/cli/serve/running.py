@@ -106,7 +106,7 @@ async def _serve(
 
 
 def jetstream_off_hint(store_dir: str) -> str:
-    """The hint if JetStream is off; ``store_dir`` may have been given in vain."""
+    """The hint if JetStream is off; ``store_dir`` may have been set without effect."""
     idle = f" (nothing is stored in {store_dir})" if store_dir != STORE_DIR_DEFAULT else ""
     return (
         f"JetStream is off{idle}: start with -js, or put 'jetstream {{}}' into the configuration, "

@@ -9,7 +9,7 @@ from jetspark.cli.exit_codes import FAILED
 from jetspark.cli.output import Column, Output
 from jetspark.cli.quantities import show_duration, show_limit, show_seconds
 from jetspark.cli.refusals import not_found
-from jetspark.cli.server.asking import Answer, ask_servers
+from jetspark.cli.server.querying import Answer, ask_servers
 from jetspark.units import format_bytes
 
 _NUMBERS: Final = {

@@ -7,7 +7,7 @@ import click
 
 from jetspark.cli.exit_codes import FAILED
 from jetspark.cli.output import Column, Output
-from jetspark.cli.server.asking import Answer, ask_servers
+from jetspark.cli.server.querying import Answer, ask_servers
 from jetspark.units import format_bytes
 
 # How many items a server sends at most; its own default is 1024.

@@ -49,7 +49,7 @@ def stream() -> None:
 stream.add_command(stream_cluster, "cluster")
 
 
-@stream.remote("ls", "jetspark.cli.stream.looking:list_streams", aliases=("list", "l"))
+@stream.remote("ls", "jetspark.cli.stream.inspecting:list_streams", aliases=("list", "l"))
 @click.option("--subject", default="", help="Only streams that store this subject.")
 @click.option("-n", "--names", is_flag=True, help="Only the names.")
 @_all
@@ -90,7 +90,7 @@ def _add() -> None:
     """
 
 
-@stream.remote("info", "jetspark.cli.stream.looking:stream_info", aliases=("nfo", "i"))
+@stream.remote("info", "jetspark.cli.stream.inspecting:stream_info", aliases=("nfo", "i"))
 @_name
 @click.option("--state", is_flag=True, help="Only the state, not the configuration.")
 def _info() -> None:
@@ -103,7 +103,7 @@ def _info() -> None:
     """
 
 
-@stream.remote("state", "jetspark.cli.stream.looking:stream_state")
+@stream.remote("state", "jetspark.cli.stream.inspecting:stream_state")
 @_name
 def _state() -> None:
     """Show the state of a stream: messages, bytes, sequences.
@@ -114,7 +114,7 @@ def _state() -> None:
     """
 
 
-@stream.remote("subjects", "jetspark.cli.stream.looking:stream_subjects", aliases=("subj",))
+@stream.remote("subjects", "jetspark.cli.stream.inspecting:stream_subjects", aliases=("subj",))
 @_name
 @click.argument("subject", metavar="[FILTER]", default=">")
 @click.option(
@@ -133,7 +133,7 @@ def _subjects() -> None:
     """
 
 
-@stream.remote("report", "jetspark.cli.stream.looking:stream_report")
+@stream.remote("report", "jetspark.cli.stream.inspecting:stream_report")
 @click.option("--subject", default="", help="Only streams that store this subject.")
 @click.option("--cluster", default="", help="Only streams of this cluster.")
 @click.option(

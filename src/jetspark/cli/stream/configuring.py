@@ -14,7 +14,7 @@ from jetspark.cli.creation import Creation
 from jetspark.cli.exit_codes import FAILED
 from jetspark.cli.quantities import split_names
 from jetspark.cli.session import Session
-from jetspark.cli.stream.looking import show_info
+from jetspark.cli.stream.inspecting import show_info
 from jetspark.client.models.base import check_applied, from_wire, to_wire
 from jetspark.client.models.durations import to_wire_ns
 from jetspark.client.models.stream import StreamConfig

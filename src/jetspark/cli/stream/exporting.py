@@ -159,7 +159,7 @@ class Export:
             )
         else:
             _check_same(folder, found, manifest)
-            manifest.first = found.first
+            manifest = msgspec.structs.replace(manifest, first=found.first)
         write_manifest(folder, manifest)
         return manifest
 

@@ -4,7 +4,7 @@ import click
 
 from jetspark.cli.confirm import confirm
 from jetspark.cli.session import Session
-from jetspark.cli.stream.looking import show_info
+from jetspark.cli.stream.inspecting import show_info
 from jetspark.errors import MessageNotFound
 
 

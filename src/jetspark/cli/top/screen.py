@@ -11,7 +11,7 @@ import click
 
 from jetspark.cli.output import Column, Output
 from jetspark.cli.refusals import not_found
-from jetspark.cli.server.asking import ask_servers
+from jetspark.cli.server.querying import ask_servers
 from jetspark.units import format_bytes
 
 _RATES: Final = ("in_msgs", "out_msgs", "in_bytes", "out_bytes")

@@ -104,7 +104,7 @@ def from_wire(model: type[M], struct: Any) -> M:
 
 def to_wire(model: Model[S]) -> S:
     """The wire struct of a model."""
-    return model._wire  # noqa: SLF001
+    return model._wire  # noqa: SLF001 - a model has no public names but its settings
 
 
 def check_applied(names: Iterable[str], asked: Model[Any], has: Model[Any], owner: str) -> None:
@@ -137,7 +137,7 @@ class _Field:
     def __get__(self, instance: Model[Any] | None, owner: type) -> Any:
         if instance is None:
             return self
-        shape = instance._shape  # noqa: SLF001
+        shape = instance._shape  # noqa: SLF001 - of this module, here and below
         value = getattr(instance._wire, shape.fields[self._name])  # noqa: SLF001
         return shape.kinds()[self._name].give(value)
 

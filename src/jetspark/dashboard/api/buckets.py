@@ -13,10 +13,10 @@ from starlette.requests import Request
 from jetspark.client.jetstream.kv.entry import Operation, read_operation
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import Stream
+from jetspark.dashboard.arguments import KEY_MAX, Query
 from jetspark.dashboard.browse import PAGE_BYTES, read_backwards
 from jetspark.dashboard.deployment import TIMEOUT_S, Deployment
 from jetspark.dashboard.errors import BadInput
-from jetspark.dashboard.query import KEY_MAX, Query
 from jetspark.dashboard.values import SHOWN, iso, message_row, read_time
 from jetspark.errors import MessageNotFound
 from jetspark.subjects.tokens import key_filter_problem, key_problem

@@ -4,9 +4,9 @@ from typing import Any
 
 from starlette.requests import Request
 
+from jetspark.dashboard.arguments import Query
 from jetspark.dashboard.backlog import Backlog
 from jetspark.dashboard.deployment import Deployment
-from jetspark.dashboard.query import Query
 from jetspark.dashboard.values import message_row
 from jetspark.errors import ConsumerNotFound, Error, MessageNotFound
 

@@ -10,10 +10,10 @@ from starlette.responses import Response, StreamingResponse
 from jetspark.client.jetstream.objects.info import encode_name
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import Stream
+from jetspark.dashboard.arguments import Query
 from jetspark.dashboard.browse import read_backwards
 from jetspark.dashboard.deployment import TIMEOUT_S, Deployment
 from jetspark.dashboard.errors import BadInput
-from jetspark.dashboard.query import Query
 from jetspark.dashboard.values import SEQUENCE_MAX, iso, printable, read_json
 from jetspark.errors import Error
 from jetspark.subjects.tokens import is_valid_literal

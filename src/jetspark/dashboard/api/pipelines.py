@@ -15,10 +15,10 @@ from jetspark.client.jetstream.kv.entry import Operation
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import Stream
 from jetspark.dashboard.api.buckets import operation
+from jetspark.dashboard.arguments import Query
 from jetspark.dashboard.browse import read_backwards
 from jetspark.dashboard.deployment import TIMEOUT_S, Deployment
 from jetspark.dashboard.flow_report import SILENT_S, FlowReport
-from jetspark.dashboard.query import Query
 from jetspark.dashboard.values import iso, printable, read_json
 from jetspark.errors import Error
 
@@ -66,7 +66,7 @@ class Pipelines:
             return []
         prefix = f"$KV.{name.removeprefix('KV_')}."
         newest = (await read_backwards(self._deployment, stream, 0, "", SAMPLE)).messages
-        # Most buckets are none of these, which their newest value tells.
+        # Most buckets are none of these, which their newest value shows.
         values = [each for each in newest if operation(each) is Operation.PUT]
         if not values or not _is_report(values[0].data):
             return []

@@ -4,10 +4,10 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
+from jetspark.dashboard.arguments import Query
 from jetspark.dashboard.deployment import Deployment
 from jetspark.dashboard.errors import BadInput
 from jetspark.dashboard.monitoring import Monitoring
-from jetspark.dashboard.query import Query
 
 _SORTS: Final = (
     "cid", "start", "subs", "pending", "msgs_to", "msgs_from", "bytes_to", "bytes_from", "last",

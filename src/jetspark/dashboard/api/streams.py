@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jetspark.client.models.base import to_wire
+from jetspark.dashboard.arguments import Query
 from jetspark.dashboard.browse import read_backwards, read_forwards
 from jetspark.dashboard.deployment import Deployment
 from jetspark.dashboard.errors import problem_of
-from jetspark.dashboard.query import Query
 from jetspark.dashboard.values import SHOWN, message_row, printable, read_time, whole
 from jetspark.errors import Error, MessageNotFound
 

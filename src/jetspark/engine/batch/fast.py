@@ -210,10 +210,15 @@ class FastBatches(OpenBatches):
 
     def begin(self, part: Part, now: int) -> FastBatch:
         """Open the batch that a message describes."""
-        batch = FastBatch(part.batch_id, part.dialect, part.gap_ok, now)
-        batch.head = part.head
-        batch.asked = part.flow
-        batch.asked_bytes = part.flow_bytes
+        batch = FastBatch(
+            part.batch_id,
+            part.dialect,
+            part.gap_ok,
+            part.head,
+            part.flow,
+            part.flow_bytes,
+            now,
+        )
         self.watch(batch)
         return batch
 

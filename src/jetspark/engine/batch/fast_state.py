@@ -60,16 +60,19 @@ def recorded(batch: FastBatch, log: StreamLog) -> bytes:
 def resumed(batch_id: bytes, document: bytes, log: StreamLog) -> FastBatch:
     """Return the batch in a record; its ``touched`` is a time of the stream's clock."""
     state = _decode(document)
-    batch = FastBatch(batch_id, state.dialect, state.gap_ok, state.touched)
-    batch.head = state.head
-    batch.asked, batch.asked_bytes = state.asked, state.asked_bytes
+    batch = FastBatch(
+        batch_id,
+        state.dialect,
+        state.gap_ok,
+        state.head,
+        state.asked,
+        state.asked_bytes,
+        state.touched,
+    )
     last, seq = state.last, state.stored_seq
     if not _is_whole(log, state):
         last, seq = state.durable, state.durable_seq
-    batch.last = batch.durable = batch.acked = last
-    batch.first_seq = state.first_seq
-    batch.stored_seq = batch.durable_seq = seq
-    batch.resumed = batch.recorded = batch.greeted = True
+    batch.resume(last, state.first_seq, seq)
     return batch
 
 

@@ -115,7 +115,7 @@ class _BatchJudge:
                 self.on_state = True
                 return error_body(ErrCode.ATOMIC_DUPLICATE)
             self._ids.add(headers.msg_id)
-            if len(checks.window.sequences) + len(self._ids) > checks.window.max_ids:
+            if len(checks.window) + len(self._ids) > checks.window.max_ids:
                 return error_body(ErrCode.INSUFFICIENT_RESOURCES)
         if headers.stream_source:
             return error_body(ErrCode.SOURCE_HEADER_NOT_ALLOWED)

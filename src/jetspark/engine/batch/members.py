@@ -65,15 +65,24 @@ class AtomicBatch:
 class FastBatch:
     """A batch of fast ingest: up to where it is received, durable and acknowledged."""
 
-    def __init__(self, batch_id: bytes, dialect: i64, gap_ok: bool, now: i64) -> None:
+    def __init__(
+        self,
+        batch_id: bytes,
+        dialect: i64,
+        gap_ok: bool,
+        head: bytes,
+        asked: i64,
+        asked_bytes: i64,
+        now: i64,
+    ) -> None:
         self.batch_id: bytes = batch_id
         self.dialect: i64 = dialect
         self.gap_ok: bool = gap_ok
         # The part of the reply subjects before the batch sequence, or the one reply subject.
-        self.head: bytes = b""
+        self.head: bytes = head
         # The requested ack interval, and the current one; in bytes if those are > 0.
-        self.asked: i64 = 0
-        self.asked_bytes: i64 = 0
+        self.asked: i64 = asked
+        self.asked_bytes: i64 = asked_bytes
         self.flow: i64 = 0
         self.flow_bytes: i64 = 0
         # Batch sequences: highest received, durable up to, acknowledged up to.
@@ -98,6 +107,13 @@ class FastBatch:
         # Its first acknowledgement, which the header dialect requires for the first message.
         self.greeted: bool = False
         self.closed: bool = False
+
+    def resume(self, last: i64, first_seq: i64, stored_seq: i64) -> None:
+        """Continue a batch that was open when the server stopped; all that it has is durable."""
+        self.last = self.durable = self.acked = last
+        self.first_seq = first_seq
+        self.stored_seq = self.durable_seq = stored_seq
+        self.resumed = self.recorded = self.greeted = True
 
     def move(self, head: bytes) -> None:
         """Change the reply subject of its publisher."""

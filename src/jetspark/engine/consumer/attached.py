@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jetspark.engine.consumer.state import ConsumerState
 
 
-# Consumers are notified of each removed message if that is at most so many visits at once.
+# Consumers are notified of each removed message if that takes at most this many visits at once.
 VISITED_AT_ONCE: Final[i64] = 65_536
 
 
@@ -118,7 +118,7 @@ class AttachedConsumers:
             self.receiving = [delivery for delivery in self.receiving if delivery.receiving]
 
     def count_again(self) -> list[ConsumerState]:
-        """Let all count again what is left for them; return those that are not consumers."""
+        """Let all consumers recount what is left for them; return the copies."""
         copies: list[ConsumerState] = []
         for state in self.all:
             state.cursor.recount_later()

@@ -382,7 +382,7 @@ class Consumers:
         """
         if stream.config.retention != "limits":
             for state in stream.attached.all:
-                if state.released:
+                if state.has_released():
                     self._interest.acknowledged(state)
         run_queue = self._services.run_queue
         if stream not in run_queue.unsaved or stream.log.access.read_only:

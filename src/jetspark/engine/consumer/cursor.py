@@ -464,7 +464,7 @@ class Cursor:
             self.left -= 1
 
     def removed_together(self, lowest: i64, highest: i64, count: i64, many: bool) -> bool:
-        """Note that so many messages of a range were removed; False: each must be noted."""
+        """Note that ``count`` messages of a range were removed; False: each must be noted."""
         if self.subject_count is None and len(self.listed) == 0:
             if highest < self.next or lowest > self.counted_to:
                 return True

@@ -143,6 +143,14 @@ class Delivery:
         """Set whether the stream wakes it: it has a receiver, or had one recently."""
         self.receiving = receiving
 
+    def stall(self) -> None:
+        """Note that the receivers' buffers are full."""
+        self.stalled = True
+
+    def unstall(self) -> None:
+        """Note that the receivers have room again."""
+        self.stalled = False
+
     def queue_deadline(self, deadline: i64) -> None:
         """Set the queued deadline; 0: none."""
         self.deadline = deadline

@@ -179,11 +179,11 @@ class DeliveryLoop:
         if reason == MORE:
             self._services.run_queue.requeue(state)
         elif reason == FULL and not delivery.stalled:
-            delivery.stalled = True
+            delivery.stall()
             self.stalled.append(delivery)
         elif reason == IDLE and delivery.waiting:
             consumer.requests.end_of_messages()
-        if state.released:
+        if state.has_released():
             self._interest.acknowledged(state)
         self._consumers.timed.note(delivery)
 
@@ -197,7 +197,7 @@ class DeliveryLoop:
             if not delivery.has_receiver() or delivery.is_full():
                 left.append(delivery)
             else:
-                delivery.stalled = False
+                delivery.unstall()
                 self._services.run_queue.add(delivery.state)
                 found = True
         self.stalled = left

@@ -34,13 +34,18 @@ class Interest:
     def acknowledged(self, state: ConsumerState) -> None:
         """Handle acknowledged messages in a stream with interest or work-queue retention."""
         released = state.take_released()
+        many_from = state.take_released_from()
         stream = state.stream
         attached = stream.attached
         if stream.config.retention == Retention.INTEREST and attached.missing:
             return
-        if stream.config.retention == Retention.LIMITS or stream.dropped or not released:
+        if stream.config.retention == Retention.LIMITS or stream.dropped:
             return
-        if len(released) * len(attached.all) > ASKED_PER_TURN:
+        if many_from:
+            released.append(many_from)
+        if not released:
+            return
+        if many_from or len(released) * len(attached.all) > ASKED_PER_TURN:
             # One acknowledgement may release all messages: they are found in steps.
             first = min(released)
             self._sweeps[stream] = min(first, self._sweeps.get(stream, first))
@@ -83,10 +88,14 @@ class Interest:
         return bool(self._sweeps)
 
     def _sweep_some(self, stream: Stream) -> bool:
-        """Scan the next part of a stream; False if there is none."""
+        """Scan the next part of a stream; False if there is none.
+
+        A change of retention, or one that the disk refused, may have ended the scan.
+        """
         attached = stream.attached
         first = int(stream.log.index.after_gap(self._sweeps[stream]))
-        if stream.dropped or first > stream.log.index.last_seq:
+        keeps_all = stream.dropped or stream.config.retention == Retention.LIMITS
+        if keeps_all or first > stream.log.index.last_seq:
             del self._sweeps[stream]
             return False
         asked = max(1, ASKED_PER_TURN // max(1, len(attached.all)))

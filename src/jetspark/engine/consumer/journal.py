@@ -55,6 +55,10 @@ class Record(msgspec.Struct, array_like=True, omit_defaults=True):
     passed_to: int = 0
 
 
+_SEQS: Final = Record.__struct_fields__.index("seqs")
+_CONSUMER_SEQS: Final = Record.__struct_fields__.index("consumer_seqs")
+_ACKED: Final = Record.__struct_fields__.index("acked")
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Record).decode
 
@@ -74,7 +78,7 @@ class Journal:
         """Return whether the next record is a complete state, and its body."""
         whole = self._whole_due or self._changes_size > max(CHANGES_MAX, self._whole_size)
         self._link += 1
-        body = _encode(self._record(active_ns, whole=whole))
+        body = self._encoded(active_ns, whole=whole)
         if whole:
             self._whole_due = False
             self._whole_size = len(body)
@@ -87,18 +91,13 @@ class Journal:
         """Write a complete state next: the last record did not reach the disk."""
         self._whole_due = True
 
-    def _record(self, active_ns: int, *, whole: bool) -> Record:
+    def _encoded(self, active_ns: int, *, whole: bool) -> bytes:
+        """Return a record with what the journal lacks, or with everything."""
         state = self._state
         cursor, pending = state.cursor, state.pending
-        seqs: list[int] = []
-        consumer_seqs: list[int] = []
-        pending.list_rows(seqs, consumer_seqs, whole=whole)
         record = Record(
             link=self._link,
-            seqs=seqs,
-            consumer_seqs=consumer_seqs,
             counts=pending.list_counts() if whole else pending.recounted,
-            acked=[] if whole else pending.list_acked(state.floor_seq),
             spent=dict(state.spent),
             listed=(cursor.packed or cursor.listed_left()) if whole else [],
             consumer_seq=int(state.consumer_seq),
@@ -113,8 +112,13 @@ class Journal:
             active_ns=self._date(active_ns),
             passed_to=int(state.passed_to),
         )
+        values = list(msgspec.structs.astuple(record))
+        seqs, consumer_seqs = pending.packed_rows(whole=whole)
+        values[_SEQS], values[_CONSUMER_SEQS] = msgspec.Raw(seqs), msgspec.Raw(consumer_seqs)
+        if not whole:
+            values[_ACKED] = msgspec.Raw(pending.packed_acked(state.floor_seq))
         pending.saved()
-        return record
+        return _encode(values)
 
     def _date(self, time_ns: int) -> int:
         return self._wall.at(time_ns) if time_ns else 0

@@ -126,7 +126,7 @@ class Push:
 
 
 class Pace:
-    """Limits the rate: to so many bytes per second, or to the original rate."""
+    """Limits the rate: to a number of bytes per second, or to the original rate."""
 
     def __init__(self) -> None:
         self.rate: float = 0.0  # bytes per nanosecond; 0 is no limit

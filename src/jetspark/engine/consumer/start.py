@@ -20,6 +20,7 @@ from jetspark.engine.consumer.cursor import (
     weight_of,
 )
 from jetspark.steps import ITEMS, USUAL, Pace
+from jetspark.store.log.pattern_search import UNKNOWN, LastSearch
 from jetspark.subjects.tokens import is_literal
 
 if TYPE_CHECKING:
@@ -95,7 +96,9 @@ def closer(state: ConsumerState, start: int) -> int:
     last = int(index.last_seq)
     if len(state.cursor.filters) > FILTERS_LOOKED_UP_MAX:
         return start
-    firsts = [int(index.next_match(1, pattern)) for pattern in state.cursor.filters]
+    firsts = [int(index.quick_next(1, pattern)) for pattern in state.cursor.filters]
+    if UNKNOWN in firsts:
+        return start  # all subjects would have to be compared with a filter
     nearest = min((first for first in firsts if start <= first < last), default=0)
     return nearest or start
 
@@ -111,8 +114,8 @@ def newest(state: ConsumerState) -> int:
 def finding_newest(
     stream: Stream, config: ConsumerConfig, filters: list[bytes]
 ) -> Generator[None, None, int | None]:
-    """Find the last message for a consumer of very many filters in steps; None for others."""
-    if config.deliver_policy != DeliverPolicy.LAST or len(filters) <= FILTERS_LOOKED_UP_MAX:
+    """Find the last message for a consumer with filters in steps; None for others."""
+    if config.deliver_policy != DeliverPolicy.LAST or not filters:
         return None
     index = stream.log.index
     pace = Pace()
@@ -121,7 +124,13 @@ def finding_newest(
         # A wildcard may be compared with many subjects.
         if pace.is_due(len(pattern) if is_literal(pattern) else ITEMS * USUAL):
             yield
-        found = max(found, int(index.last_match(pattern)))
+        last = int(index.quick_last(pattern))
+        if last == UNKNOWN:
+            search = LastSearch(index, pattern)
+            while not search.step():
+                yield
+            last = int(search.last)
+        found = max(found, last)
     return found
 
 

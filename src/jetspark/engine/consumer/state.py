@@ -11,7 +11,7 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 from jetspark.engine.consumer.cursor import packed, unpacked
-from jetspark.engine.consumer.pending import Pending
+from jetspark.engine.consumer.pending import GONE, Pending
 
 if TYPE_CHECKING:
     from jetspark.engine.consumer.cursor import Cursor
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 ACK_NONE: Final[i64] = 0
 ACK_ALL: Final[i64] = 1
 ACK_EXPLICIT: Final[i64] = 2
+
+# One acknowledgement of more messages than this does not list them for the stream.
+RELEASED_ONE_BY_ONE: Final[i64] = 16_384
 
 
 class ConsumerState:
@@ -59,11 +62,14 @@ class ConsumerState:
         self.passed_to: i64 = 0
         # Acknowledged, and not yet processed by the stream.
         self.released: list[int] = []
+        # Very many were: the first of them; 0: none.
+        self.released_from: i64 = 0
         # The stream is not new enough yet (`min_last_seq`).
         self.gated: bool = False
         # Nothing is sent because of `max_ack_pending`.
         self.limited: bool = False
-        # It is in the lists of the run queue: to deliver, to be journalled.
+        # It is in the lists of the run queue: to deliver, to be journalled. Flags instead of sets
+        # of the queue, because each message asks for them.
         self.listed: bool = False
         self.unsaved: bool = False
         self.journalled: bool = journalled
@@ -195,7 +201,7 @@ class ConsumerState:
         self.pending.again(row, until)
 
     def begin_run(self) -> None:
-        """Start to deliver: whether `max_ack_pending` prevents it is found out again."""
+        """Start to deliver; `max_ack_pending` is checked again."""
         self.limited = False
 
     def stopped_by_limit(self, limited: bool) -> None:
@@ -227,6 +233,33 @@ class ConsumerState:
             self.released.append(int(seq))
             self.run_queue.add(self)
 
+    def _release_rows(self, count: i64) -> None:
+        """Release the messages of the oldest rows: the stream may remove them."""
+        pending = self.pending
+        row = pending.head
+        stop = row + count
+        while row < stop:
+            if pending.words[row] != GONE:
+                self.released.append(int(pending.seqs[row]))
+            row += 1
+        self.run_queue.add(self)
+
+    def release_from(self, seq: i64) -> None:
+        """Release very many messages: the stream looks for what it may remove from one on."""
+        if self.released_from == 0 or seq < self.released_from:
+            self.released_from = seq
+        self.run_queue.add(self)
+
+    def has_released(self) -> bool:
+        """Return whether the stream has to process acknowledged messages."""
+        return len(self.released) > 0 or self.released_from > 0
+
+    def take_released_from(self) -> int:
+        """Return from which message on very many were released since the last call; 0: none."""
+        seq = int(self.released_from)
+        self.released_from = 0
+        return seq
+
     def acknowledged(self, now: i64) -> None:
         """Note that something was acknowledged, or needs that no longer, for the journal."""
         self.acked_ns = now
@@ -256,10 +289,13 @@ class ConsumerState:
         if seq <= self.floor_seq or consumer_seq <= self.floor_consumer_seq:
             return
         pending = self.pending
-        while pending.head < i64(len(pending.seqs)) and pending.seqs[pending.head] <= seq:
-            gone = pending.seqs[pending.head]
-            pending.release(pending.head)
-            self.release(gone)
+        rows = pending.rows_up_to(seq)
+        if self.keeps_interest:
+            if rows > RELEASED_ONE_BY_ONE:
+                self.release_from(pending.seqs[pending.head])
+            else:
+                self._release_rows(rows)
+        pending.release_rows(rows)
         if self.spent:
             self.spent = {late: n for late, n in self.spent.items() if late > seq}
         self.floor_seq = seq
@@ -294,9 +330,9 @@ class ConsumerState:
         return self.pending.find(seq) >= 0
 
     def removed_together(self, lowest: i64, highest: i64, count: i64, many: bool) -> bool:
-        """Note that so many messages of a range were removed; False: each must be noted.
+        """Note that ``count`` messages of a range were removed; False: each must be noted.
 
-        ``many``: to count again, when that is needed, is better than to visit each.
+        ``many``: recounting, when that is needed, costs less than visiting each.
         """
         if len(self.spent) > 0:
             return False
@@ -337,7 +373,7 @@ class ConsumerState:
 
     def pass_by(self, start: i64, now: i64) -> None:
         """Continue at a sequence after a purge; removed messages are no longer pending."""
-        if self.consumer_seq > 0:
+        if self.consumer_seq > 0 and self.policy != ACK_NONE:
             self.acked_ns = now
         self._drop_before(start)
         cursor = self.cursor
@@ -352,14 +388,22 @@ class ConsumerState:
         """Forget pending messages that were removed, or are before the place to continue."""
         pending = self.pending
         cursor = self.cursor
-        moved = self.floor_seq < start
-        if moved:
+        if self.floor_seq < start:
             self.floor_seq = start - 1
+            rows = pending.rows_up_to(start - 1)
+            row = pending.head + rows - 1
+            while row >= pending.head:
+                if pending.words[row] != GONE:
+                    self.floor_consumer_seq = max(
+                        self.floor_consumer_seq, pending.consumer_seqs[row]
+                    )
+                    break
+                row -= 1
+            pending.release_rows(rows)
         gone = [
             int(pending.seqs[row])
             for row in range(int(pending.head), len(pending.seqs))
-            if pending.words[row]
-            and ((moved and pending.seqs[row] < start) or not cursor.exists(pending.seqs[row]))
+            if pending.words[row] and not cursor.exists(pending.seqs[row])
         ]
         for seq in gone:
             row = pending.find(seq)

@@ -1,12 +1,19 @@
 """Direct gets and STREAM.MSG.GET of an engine: answered, held, or in progress (ADR-31, ADR-53)."""
 
 from contextlib import suppress
+from functools import partial
 
 from jetspark.api.message import MsgGetRequest
 from jetspark.engine.direct import message_get
 from jetspark.engine.direct.gate import Gate, HeldReads
 from jetspark.engine.direct.multi import MultiRead
-from jetspark.engine.direct.read import UNREADABLE_TEXT, BatchRead, DirectReader, Run
+from jetspark.engine.direct.read import (
+    UNREADABLE_TEXT,
+    BatchRead,
+    DirectReader,
+    OneRead,
+    Run,
+)
 from jetspark.engine.direct.request import LEVEL_TOO_LOW, needs_newer, parse_request
 from jetspark.engine.failures import INTERNAL_TEXT, Failures
 from jetspark.engine.limits import DIRECT_GET_BYTES_MAX
@@ -26,6 +33,7 @@ from jetspark.headers.status import (
     SERVER_ERROR,
     status_block,
 )
+from jetspark.store.log.pattern_search import UNKNOWN
 from jetspark.units import LATEST
 
 
@@ -93,10 +101,31 @@ class DirectGets:
     ) -> bytes | None:
         """Answer STREAM.MSG.GET; None if it has to wait for its stream."""
         if request.min_last_seq <= stream.log.index.last_seq:
-            return message_get.answer(stream, request)
+            return self._answer(stream, request, reply)
         if not self.gate.hold(stream, request, reply, now, direct=False, requester=requester):
             stale_refusal(stream, request, reply, outbox, direct=False)
         return None
+
+    def _answer(self, stream: Stream, request: MsgGetRequest, reply: bytes) -> bytes | None:
+        """Return the answer of STREAM.MSG.GET; None if it takes several turns."""
+        body = message_get.answer(stream, request)
+        if body is None:
+            outlet = self._ports.reply_outlet(reply)
+            if outlet is not None:
+                last, following = message_get.searches(stream, request)
+                one = OneRead(
+                    self._reader,
+                    stream,
+                    outlet,
+                    reply,
+                    b"",
+                    last,
+                    following,
+                    partial(message_get.described, stream, request),
+                    message_get.refused(stream, request, error_body(ErrCode.STREAM_NOT_FOUND)),
+                )
+                self.work.append(one)
+        return body
 
     def _read(self, stream: Stream, request: MsgGetRequest, reply: bytes, outbox: Outbox) -> None:
         proof = proof_line(stream) if request.min_last_seq else b""
@@ -113,6 +142,9 @@ class DirectGets:
             self._read_multi(stream, request, reply, proof, outbox)
         elif request.batch == 0:
             seq = message_get.selected(stream, request)
+            if seq == UNKNOWN:
+                self._search(stream, request, reply, proof)
+                return
             self._reader.one(stream, seq, request.no_hdr, proof, reply, outbox)
         elif (outlet := self._ports.reply_outlet(reply)) is not None:
             first = request.seq
@@ -128,9 +160,27 @@ class DirectGets:
                 request.batch,
                 page_bytes(request.max_bytes),
                 proof,
+                request.no_hdr,
             )
-            batch.no_headers = request.no_hdr
             self.work.append(batch)
+
+    def _search(self, stream: Stream, request: MsgGetRequest, reply: bytes, proof: bytes) -> None:
+        """Answer a read of one message when the search for it is over."""
+        outlet = self._ports.reply_outlet(reply)
+        if outlet is None:
+            return
+        last, following = message_get.searches(stream, request)
+        one = OneRead(
+            self._reader,
+            stream,
+            outlet,
+            reply,
+            proof,
+            last,
+            following,
+            no_headers=request.no_hdr,
+        )
+        self.work.append(one)
 
     def _read_multi(
         self, stream: Stream, request: MsgGetRequest, reply: bytes, proof: bytes, outbox: Outbox
@@ -190,7 +240,9 @@ class DirectGets:
             if held.direct:
                 self._read(stream, held.request, held.reply, outbox)
             else:
-                outbox.reply(held.reply, message_get.answer(stream, held.request))
+                body = self._answer(stream, held.request, held.reply)
+                if body is not None:
+                    outbox.reply(held.reply, body)
 
     def refuse_expired(self, now: int, outbox: Outbox) -> None:
         """Refuse the reads whose timeout is over."""

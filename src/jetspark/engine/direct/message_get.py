@@ -8,6 +8,7 @@ from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.store.log.pattern_search import UNKNOWN, LastSearch, NextSearch
 
 
 def check_selection(request: MsgGetRequest) -> None:
@@ -27,22 +28,51 @@ def check_selection(request: MsgGetRequest) -> None:
 
 
 def selected(stream: Stream, request: MsgGetRequest) -> int:
-    """Return the sequence that a request selects; 0 or more than the last if none."""
+    """Return the sequence that a request selects; 0 or more than the last if none.
+
+    UNKNOWN if ``searches`` must search for it.
+    """
     index = stream.log.index
     if request.last_by_subj:
-        return int(index.last_match(request.last_by_subj.encode()))
-    first = request.seq
-    if request.start_time is not None:
-        first = int(stream.log.reader.first_at(request.start_time))
+        return int(index.quick_last(request.last_by_subj.encode()))
+    first = first_of(stream, request)
     if request.next_by_subj:
-        return int(index.next_match(max(first, 1), request.next_by_subj.encode()))
+        return int(index.quick_next(first, request.next_by_subj.encode()))
     return first
 
 
-def answer(stream: Stream, request: MsgGetRequest) -> bytes:
-    """Return the reply of STREAM.MSG.GET, once its stream is new enough."""
+def first_of(stream: Stream, request: MsgGetRequest) -> int:
+    """Return where the search of a request starts."""
+    first = request.seq
+    if request.start_time is not None:
+        first = int(stream.log.reader.first_at(request.start_time))
+    return max(first, 1) if request.next_by_subj else first
+
+
+def searches(
+    stream: Stream, request: MsgGetRequest
+) -> tuple[LastSearch | None, NextSearch | None]:
+    """Return the search, in steps, for the message that a request selects."""
+    index = stream.log.index
+    if request.last_by_subj:
+        return LastSearch(index, request.last_by_subj.encode()), None
+    first = first_of(stream, request)
+    return None, NextSearch(index, first, request.next_by_subj.encode())
+
+
+def answer(stream: Stream, request: MsgGetRequest) -> bytes | None:
+    """Return the reply of STREAM.MSG.GET, once its stream is new enough; None: search for it."""
     try:
         seq = selected(stream, request)
+    except (CorruptRecord, ReadFailed) as problem:
+        error = error_body(ErrCode.STREAM_GENERAL, err=problem.public)
+        return refused(stream, request, error)
+    return None if seq == UNKNOWN else described(stream, request, seq)
+
+
+def described(stream: Stream, request: MsgGetRequest, seq: int) -> bytes:
+    """Return the reply with the message of a sequence."""
+    try:
         data, at = stream.log.reader.locate(seq) if seq > 0 else (b"", 0)
     except (CorruptRecord, ReadFailed) as problem:
         error = error_body(ErrCode.STREAM_GENERAL, err=problem.public)

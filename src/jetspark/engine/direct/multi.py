@@ -45,7 +45,7 @@ class MultiRead(Run):
         max_bytes: i64,
         proof: bytes,
     ) -> None:
-        super().__init__(reader, stream, outlet, to, max_bytes, proof)
+        super().__init__(reader, stream, outlet, to, max_bytes, proof, False)
         self.up_to: i64 = up_to
         self.first: i64 = first
         self.patterns: list[bytes] = patterns

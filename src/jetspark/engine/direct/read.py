@@ -1,5 +1,6 @@
 """Answers direct gets from the log: one message, or a run of them over several turns."""
 
+from collections.abc import Callable
 from typing import Final
 
 from librt.strings import BytesWriter
@@ -31,6 +32,7 @@ from jetspark.store.format.record import (
     record_time,
     subject_end,
 )
+from jetspark.store.log.pattern_search import UNKNOWN, LastSearch, NextSearch
 
 # A record that the disk returned damaged; its neighbours are served.
 UNREADABLE_TEXT: Final = b"Message Could Not Be Read"
@@ -136,22 +138,24 @@ class DirectReader:
     def quick(
         self, stream: Stream, appended: bytes, body: bytes, to: bytes, outbox: Outbox
     ) -> bool:
-        """Answer a request of one of the common forms; False: it is another one."""
+        """Answer a request of one of the common forms; False: it is another one, or takes long."""
         index = stream.log.index
         wanted = self.selection
         seq: i64
         if appended:
             if body:
                 return False
-            seq = index.last_match(appended)
+            seq = index.quick_last(appended)
         elif not wanted.parse(body):
             return False
         elif wanted.last_by:
-            seq = index.last_match(wanted.last_by)
+            seq = index.quick_last(wanted.last_by)
         elif wanted.next_by:
-            seq = index.next_match(max(wanted.seq, i64(1)), wanted.next_by)
+            seq = index.quick_next(max(wanted.seq, i64(1)), wanted.next_by)
         else:
             seq = wanted.seq
+        if seq == UNKNOWN:
+            return False
         self.one(stream, seq, False, b"", to, outbox)
         return True
 
@@ -224,13 +228,14 @@ class Run:
         to: bytes,
         max_bytes: i64,
         proof: bytes,
+        no_headers: bool,
     ) -> None:
         self.reader: DirectReader = reader
         self.stream: Stream = stream
         self.outlet: Outlet = outlet
         self.to: bytes = to
         self.proof: bytes = proof
-        self.no_headers: bool = False
+        self.no_headers: bool = no_headers
         self.pending: i64 = 0
         self.bytes_left: i64 = max_bytes
         self.last_sent: i64 = 0
@@ -280,6 +285,74 @@ class Run:
         self.outlet.write(self.to, b"", status_block(code, text, lines), b"")
 
 
+class OneRead(Run):
+    """A read of one message of a pattern, which is searched for in steps.
+
+    A direct get, or with ``body_of`` a STREAM.MSG.GET: that returns the reply for a sequence, and
+    ``dropped`` is the reply if the stream is deleted.
+    """
+
+    def __init__(
+        self,
+        reader: DirectReader,
+        stream: Stream,
+        outlet: Outlet,
+        to: bytes,
+        proof: bytes,
+        last: LastSearch | None,
+        next_: NextSearch | None,
+        body_of: Callable[[int], bytes] | None = None,
+        dropped: bytes = b"",
+        *,
+        no_headers: bool = False,
+    ) -> None:
+        super().__init__(reader, stream, outlet, to, 0, proof, no_headers)
+        self._body_of: Callable[[int], bytes] | None = body_of
+        self._dropped: bytes = dropped
+        self._last: LastSearch | None = last
+        self._next: NextSearch | None = next_
+
+    def step(self, budget: Budget) -> bool:
+        """Search as far as this turn allows; True when the message was sent."""
+        if self.stream.dropped and self._dropped:
+            self.outlet.write(self.to, b"", b"", self._dropped)
+            return True
+        if self.is_lost():
+            return True
+        seq = self.search()
+        if seq == UNKNOWN:
+            budget.exhaust()
+            return False
+        self.found(seq, budget)
+        return True
+
+    def search(self) -> i64:
+        """Return the message, 0 if there is none, UNKNOWN: the search continues."""
+        if self._next is not None:
+            return self._next.step()
+        last = self._last
+        if last is None:
+            return 0
+        return last.last if last.step() else UNKNOWN
+
+    def found(self, seq: i64, budget: Budget) -> None:
+        """Send the message of a sequence, or that there is none."""
+        body_of = self._body_of
+        if body_of is not None:
+            body = body_of(int(seq))
+            self.outlet.write(self.to, b"", b"", body)
+            budget.spend(len(body))
+            return
+        data, at = self.stream.log.reader.locate(seq) if seq > 0 else (b"", i64(0))
+        if data:
+            self.send(data, at, budget)
+        else:
+            self.status(NOT_FOUND, MESSAGE_NOT_FOUND_TEXT, self.proof)
+
+    def write_counts(self, out: BytesWriter) -> None:
+        """Write nothing: it is no part of a run."""
+
+
 class BatchRead(Run):
     """A batched direct get in progress."""
 
@@ -294,8 +367,9 @@ class BatchRead(Run):
         batch: i64,
         max_bytes: i64,
         proof: bytes,
+        no_headers: bool,
     ) -> None:
-        super().__init__(reader, stream, outlet, to, max_bytes, proof)
+        super().__init__(reader, stream, outlet, to, max_bytes, proof, no_headers)
         index = stream.log.index
         # With a pattern: where the batch is, once its messages are counted.
         self.page: Page | None = None

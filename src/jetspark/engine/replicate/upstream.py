@@ -51,14 +51,19 @@ class Chunk:
 
     __slots__ = ("headers", "payloads", "sequences", "size", "subjects", "through", "times")
 
-    def __init__(self) -> None:
+    def __init__(self, through: int = 0) -> None:
         self.sequences: list[int] = []
         self.times: list[int] = []
         self.subjects: list[bytes] = []
         self.headers: list[bytes] = []
         self.payloads: list[bytes] = []
-        self.through: int = 0
+        self.through: int = through
         self.size: int = 0
+
+    def finish(self, through: int) -> None:
+        """Note that all columns are filled, and up to which sequence nothing follows."""
+        self.through = through
+        self.size = sum(map(len, self.payloads)) + sum(map(len, self.headers))
 
     def __len__(self) -> int:
         return len(self.sequences)

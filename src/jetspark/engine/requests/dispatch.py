@@ -27,7 +27,7 @@ from jetspark.engine.operations import Postponed
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.requests import account, backups, consumers, messages, streams
-from jetspark.engine.requests.request import Request, arrival_at
+from jetspark.engine.requests.request import Prepared, Request, arrival_at
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import ReadFailed
@@ -82,16 +82,20 @@ def handle(
     if known is None:
         return False
     handler, kind, name, consumer, subject_filter = known
-    request = Request(name, body, reply, now, outbox, requester)
-    request.consumer = consumer
-    request.subject_filter = subject_filter
-    if waited is None:
-        request.arrival = arrival_at(engine.streams.get(name))
-    else:
-        request.arrival = waited.arrival
-        request.prepared = waited.prepared
-    if engine.advisories.wanted(AUDIT_SUBJECT):
-        request.audit = Audit(engine.advisories, verb, body, requester, now)
+    audited = engine.advisories.wanted(AUDIT_SUBJECT)
+    request = Request(
+        name,
+        body,
+        reply,
+        now,
+        outbox,
+        requester,
+        Audit(engine.advisories, verb, body, requester, now) if audited else None,
+        consumer,
+        subject_filter,
+        arrival_at(engine.streams.get(name)) if waited is None else waited.arrival,
+        Prepared() if waited is None else waited.prepared,
+    )
     answer: bytes | None
     try:
         engine.operations.check(name)

@@ -40,10 +40,10 @@ from jetspark.engine.refusal import Refusal
 from jetspark.engine.replicate.remotes import check_remotes
 from jetspark.engine.requests.request import READ_ONLY, Request
 from jetspark.engine.stream.config import checking, invalid
+from jetspark.engine.stream.config_update import updated
 from jetspark.engine.stream.state import jetspark_info, stream_info, stream_info_with
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.stream.subject_page import SubjectPage
-from jetspark.engine.stream.update import updated
 from jetspark.engine.wanted_subjects import Claim
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import StoreReadOnly

@@ -17,7 +17,7 @@ from jetspark.engine.stream.counters import (
     parse_integer,
 )
 from jetspark.engine.stream.dedupe import DuplicateWindow
-from jetspark.engine.stream.expectations import expected_sequence, staged_last, staged_last_of
+from jetspark.engine.stream.expectations import LastLooks, LongLook, expected_sequence, staged_last
 from jetspark.engine.stream.headers import PublishHeaders
 from jetspark.engine.stream.quota import Quota
 from jetspark.engine.stream.rare_headers import increment_problem, rollup_problem
@@ -44,6 +44,10 @@ DASH: Final[i64] = 0x2D
 BLANK: Final[i64] = 0x20
 CR: Final[i64] = 0x0D
 LF: Final[i64] = 0x0A
+
+
+# Ids that are read in one turn, for messages that can wait for the rest.
+IDS_AT_ONCE: Final[i64] = 2048
 
 
 class Judgement:
@@ -138,6 +142,9 @@ class Checks:
         self.judged: Judgement = Judgement()
         self.window: DuplicateWindow = DuplicateWindow(rules.window, max_ids)
         self.window_loaded: bool = False
+        # How far the ids were read that it has after a start; 0: not at all.
+        self._load_at: i64 = 0
+        self._load_failed: bool = False
         self.room: Room = Room(rules, log)
         # Consulted for each message while a limit of the account or the server may refuse it.
         self.quota: Quota | None = None
@@ -148,13 +155,17 @@ class Checks:
         self.in_flight_id: bytes = self.durable_id
         self.last_id: bytes = self.durable_id
         self.counters: Counters = Counters(log)
+        self._lasts: LastLooks = LastLooks(log)
 
     def configure(self, rules: Rules, quota: Quota | None) -> None:
-        """Apply a configuration."""
+        """Apply a configuration; ``settle`` follows when it is durable."""
         self.rules = rules
         self.quota = quota
         self.room.configure(rules)
-        self.window.configure(rules.window)
+
+    def settle(self) -> None:
+        """Forget ids by the configuration, which is durable now."""
+        self.window.configure(self.rules.window)
 
     # Checking ----------------------------------------------------------------------------------
 
@@ -164,6 +175,7 @@ class Checks:
         """Check a message; ``in_batch``: its batch headers have no further meaning.
 
         If the disk fails to read what a check needs, the message is refused with that error.
+        Raises LongLook, before anything has changed, if it takes several turns.
         """
         judged = self.judged
         judged.begin(block, body)
@@ -249,15 +261,15 @@ class Checks:
         """Note that a message without an id was staged."""
         self.last_id = b""
 
-    def find_duplicate(self, msg_id: bytes, now: i64) -> i64:
+    def find_duplicate(self, msg_id: bytes, now: i64, may_wait: bool = False) -> i64:
         """Return the sequence of a message inside the window that has an id; 0: none.
 
-        Raises ReadFailed if the ids cannot be read.
+        Raises ReadFailed if the ids cannot be read, and if it may wait, LongLook while they are.
         """
         if self.rules.window <= 0:
             return 0
         if not self.window_loaded:
-            self.load_window(now)
+            self.load_window(now, may_wait)
         return self.window.find(msg_id, now)
 
     def first_id(self) -> bytes:
@@ -394,7 +406,7 @@ class Checks:
         if len(headers.stream_source) > 0:
             return error_body(ErrCode.SOURCE_HEADER_NOT_ALLOWED)
         if len(headers.msg_id) > 0:
-            judged.repeats(self.find_duplicate(headers.msg_id, now))
+            judged.repeats(self.find_duplicate(headers.msg_id, now, True))
             if judged.duplicate_of > 0:
                 return ALLOWED
         if len(headers.expected_last_id) > 0 and self.id_unread > 0:
@@ -414,7 +426,7 @@ class Checks:
         if len(headers.expected_subject_seq) > 0:
             if len(headers.expected_subject) > 0:
                 subject = headers.expected_subject
-            actual = staged_last_of(self.log, subject)
+            actual = self._lasts.last_of(subject)
             if expected_sequence(headers.expected_subject_seq) != actual:
                 judged.depends_on_state()
                 return error_body(ErrCode.WRONG_LAST_SEQUENCE, seq=int(actual))
@@ -477,24 +489,49 @@ class Checks:
         self.window.forget_after(last)
         self.counters.rewind(last)
 
-    def load_window(self, now: i64) -> None:
+    def load_window(self, now: i64, may_wait: bool) -> None:
         """Read the ids of the messages that are inside the window, once after a start.
 
         Done for the first message with an id: a stream without ids never pays for it. Raises
-        ReadFailed if the disk fails: a message must not count as new because of that.
+        ReadFailed if the disk fails: a message must not count as new because of that. Very many
+        are read in steps if the caller may wait, which raises LongLook.
         """
+        is_first = self._load_at == 0
+        if is_first:
+            start = self.log.timeline.stored_time(now - self.rules.window) + 1
+            self._load_at = max(self.log.reader.first_at(start), i64(1))
+        tries = is_first or self._load_failed
+        self._load_failed = False
+        if may_wait and (not tries or not self._load_some()):
+            raise LongLook("the ids of earlier messages", self._look_up)
+        while not self._load_some():
+            pass
+
+    def _look_up(self) -> bool:
+        """Read some ids for messages that wait for them; True when they are to ask again."""
+        try:
+            return self.window_loaded or self._load_some()
+        except ReadFailed:
+            # The first that asks again tries again, and is refused if that fails.
+            self._load_failed = True
+            return True
+
+    def _load_some(self) -> bool:
+        """Read some of the ids inside the window; True when all are read."""
         index = self.log.index
-        timeline = self.log.timeline
-        known: list[tuple[bytes, int, int]] = []
-        seq = self.log.reader.first_at(timeline.stored_time(now - self.rules.window) + 1)
+        left = IDS_AT_ONCE
+        seq = index.next_seq(self._load_at, b"")
         while 0 < seq <= index.last_seq:
+            if left <= 0:
+                return False
+            left -= 1
             found, stored = self.read_id(seq)
             if len(found) > 0:
-                known.append((found, int(seq), int(timeline.engine_time(stored))))
+                self.window.add(found, int(seq), self.log.timeline.engine_time(stored))
+            self._load_at = seq + 1
             seq = index.next_seq(seq + 1, b"")
-        for found, number, time in known:
-            self.window.add(found, number, time)
         self.window_loaded = True
+        return True
 
     def read_id(self, seq: i64) -> tuple[bytes, i64]:
         """Return the id of a durable message, empty if it has none or is damaged, and its time."""

@@ -6,10 +6,17 @@ because decisions use staged state; ``forget_after`` removes them again if their
 
 from typing import Final
 
+from librt.vecs import append, pop, vec
 from mypy_extensions import i64
+
+from jetspark.subjects.linear_hash_dict import LinearHashDict
 
 # The queue is compacted when this many entries at its front are unused and most of it.
 COMPACT_AFTER: Final[i64] = 4096
+# A message forgets at most this many ids that are older than the window, which is more than it
+# adds; a turn of the stream's own forgets this many. A million at once would take 60 ms.
+FORGOTTEN_WITH_EACH: Final[i64] = 64
+FORGOTTEN_AT_ONCE: Final[i64] = 16_384
 
 
 class DuplicateWindow:
@@ -22,93 +29,151 @@ class DuplicateWindow:
     def __init__(self, window_ns: i64, max_ids: i64) -> None:
         self.window: i64 = window_ns
         self.max_ids: i64 = max_ids
-        self.sequences: dict[bytes, int] = {}
-        # Ids in order of arrival; those before ``head`` are unused.
+        # By id; some of them are older than the window: their sequences are below ``_live``.
+        self._sequences: LinearHashDict = LinearHashDict()
+        self._live: i64 = 0
+        self._newest_seq: i64 = 0
+        # Ids in order of arrival; those before ``head`` are unused, and so many were dropped.
         self.queue: list[bytes] = []
         self.head: i64 = 0
-        # All messages of one chunk have one time and are a run. As columns: its time, where it
-        # starts in the queue, and its first sequence; it ends where the next one starts.
-        self.run_times: list[int] = []
-        self.run_starts: list[int] = []
-        self.run_seqs: list[int] = []
+        self._dropped: i64 = 0
+        # All messages of one chunk have one time and are a run. As columns: its time, the place of
+        # its first id among all that ever arrived, and its first sequence; it ends where the next
+        # one starts. Those before the head are over.
+        self._times: vec[i64] = vec[i64]()
+        self._starts: vec[i64] = vec[i64]()
+        self._seqs: vec[i64] = vec[i64]()
+        self._run: i64 = 0
         # When the oldest id expires; 0 if there is none.
         self.due: i64 = 0
         self.newest: i64 = 0
 
+    def __len__(self) -> int:
+        return len(self._sequences)
+
     def find(self, msg_id: bytes, now: i64) -> i64:
         """Return the sequence under which an id was stored within the window; 0 if none."""
         if 0 < self.due <= now:
-            self.expire(now)
-        return self.sequences.get(msg_id, 0)
+            self.expire(now, FORGOTTEN_WITH_EACH)
+        found = self._sequences.get(msg_id)
+        if found is None or i64(found) < self._live:
+            return 0
+        return i64(found)
 
     def is_full(self) -> bool:
         """Return whether there is no room for another id."""
-        return len(self.sequences) >= self.max_ids
+        return len(self._sequences) >= self.max_ids
 
     def add(self, msg_id: bytes, seq: int, time_ns: i64) -> None:
         """Add an id that was stored, or is about to be."""
-        self.sequences[msg_id] = seq
+        self._sequences.set(msg_id, seq)
         self.enqueue(msg_id, seq, time_ns)
 
     def enter(self, msg_id: bytes, seq: int, time_ns: i64) -> bool:
         """Add an id, unless it is known or there is no room for it; one lookup for both."""
         if 0 < self.due <= time_ns:
-            self.expire(time_ns)
-        if len(self.sequences) >= self.max_ids or self.sequences.setdefault(msg_id, seq) != seq:
+            self.expire(time_ns, FORGOTTEN_WITH_EACH)
+        if len(self._sequences) >= self.max_ids:
             return False
+        known: int = self._sequences.enter(msg_id, seq)
+        if known != seq:
+            if i64(known) >= self._live:
+                return False
+            self._sequences.set(msg_id, seq)
         self.enqueue(msg_id, seq, time_ns)
         return True
 
     def enqueue(self, msg_id: bytes, seq: int, time_ns: i64) -> None:
         """Queue an id for expiry."""
-        if time_ns != self.newest or len(self.run_times) == 0:
+        # Of a copy whose earlier ids are read when the first client publishes, they come last.
+        time_ns = max(time_ns, self.newest)
+        if time_ns != self.newest or self._run == i64(len(self._times)):
             self.newest = time_ns
-            self.run_times.append(int(time_ns))
-            self.run_starts.append(len(self.queue))
-            self.run_seqs.append(seq)
+            self._times = append(self._times, time_ns)
+            self._starts = append(self._starts, self._dropped + i64(len(self.queue)))
+            self._seqs = append(self._seqs, i64(seq))
             if self.due == 0:
                 self.due = time_ns + self.window
         self.queue.append(msg_id)
+        self._newest_seq = i64(seq)
 
     def configure(self, window_ns: i64) -> None:
         """Change the duration of the window."""
         self.window = window_ns
-        if len(self.run_times) > 0:
-            self.due = self.run_times[0] + window_ns
+        self._live = 0
+        self._set_due()
 
-    def expire(self, now: i64) -> None:
-        """Forget ids older than the window."""
-        runs: i64 = 0
-        count: i64 = len(self.run_times)
-        while runs < count and self.run_times[runs] + self.window <= now:
-            runs += 1
-            last = runs == count
-            end: i64 = len(self.queue) if last else self.run_starts[runs]
-            while self.head < end:
+    def _set_due(self) -> None:
+        is_empty = self._run == i64(len(self._times))
+        self.due = 0 if is_empty else self._times[self._run] + self.window
+
+    def expire(self, now: i64, most: i64) -> None:
+        """Forget up to so many ids older than the window; the others are not found any more."""
+        count: i64 = len(self._times)
+        over = self._run
+        while over < count and self._times[over] + self.window <= now:
+            over += 1
+            if over - self._run > most:
+                break
+        if over > self._run:
+            self._live = self._first_live(now)
+        while self._run < over and most > 0:
+            following = self._run + 1
+            last = following == count
+            end = i64(len(self.queue)) if last else self._starts[following] - self._dropped
+            while self.head < end and most > 0:
+                most -= 1
                 msg_id = self.queue[self.head]
-                # An id that was stored again since is kept: that happens after a change of the
-                # window.
-                if last or self.sequences.get(msg_id, 0) < self.run_seqs[runs]:
-                    self.sequences.pop(msg_id, 0)
+                # An id that was stored again since is kept.
+                found = self._sequences.get(msg_id)
+                if found is not None and i64(found) < self._live:
+                    self._sequences.pop(msg_id)
                 self.queue[self.head] = b""
                 self.head += 1
-        del self.run_times[: int(runs)]
-        del self.run_starts[: int(runs)]
-        del self.run_seqs[: int(runs)]
-        self.due = self.run_times[0] + self.window if len(self.run_times) > 0 else 0
-        if self.head > COMPACT_AFTER and self.head * 2 > len(self.queue):
+            if self.head == end:
+                self._run = following
+        self._set_due()
+        self._compact()
+
+    def _first_live(self, now: i64) -> i64:
+        """Return the sequence of the first id within the window; later ones are, too."""
+        low = self._run
+        high: i64 = len(self._times)
+        while low < high:
+            middle = (low + high) >> 1
+            if self._times[middle] + self.window <= now:
+                low = middle + 1
+            else:
+                high = middle
+        return self._seqs[low] if low < i64(len(self._times)) else self._newest_seq + 1
+
+    def _compact(self) -> None:
+        """Drop what is unused, if that is most of it."""
+        if self.head > COMPACT_AFTER and self.head * 2 > i64(len(self.queue)):
             self.queue = self.queue[int(self.head) :]
-            self.run_starts = [start - int(self.head) for start in self.run_starts]
+            self._dropped += self.head
             self.head = 0
+        if self._run > COMPACT_AFTER and self._run * 2 > i64(len(self._times)):
+            self._times = self._times[self._run :]
+            self._starts = self._starts[self._run :]
+            self._seqs = self._seqs[self._run :]
+            self._run = 0
 
     def forget_after(self, seq: i64) -> None:
         """Forget the ids of messages after ``seq``: their group did not reach the disk."""
-        while len(self.queue) > self.head and self.sequences.get(self.queue[-1], 0) > seq:
-            self.sequences.pop(self.queue.pop(), 0)
-        while len(self.run_times) > 0 and self.run_starts[-1] >= len(self.queue):
-            self.run_times.pop()
-            self.run_starts.pop()
-            self.run_seqs.pop()
+        while len(self.queue) > self.head:
+            found = self._sequences.get(self.queue[-1])
+            if found is None or i64(found) <= seq:
+                break
+            self._sequences.pop(self.queue.pop())
+        self._newest_seq = min(self._newest_seq, seq)
+        self._live = min(self._live, seq + 1)
+        while self._run < i64(len(self._times)) and self._starts[-1] >= self._dropped + i64(
+            len(self.queue)
+        ):
+            self._times, _ = pop(self._times)
+            self._starts, _ = pop(self._starts)
+            self._seqs, _ = pop(self._seqs)
             self.newest = 0
-        if len(self.run_times) == 0:
+        if self._run == i64(len(self._times)):
             self.due = 0

@@ -1,14 +1,19 @@
 """Expectations of a publisher, compared with the staged state."""
 
+from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import i64
 
+from jetspark.store.log.index import QUICK_SUBJECTS
+from jetspark.store.log.pattern_search import UNKNOWN, LastSearch
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.subjects.tokens import is_literal
 
 # An unreadable number equals no sequence.
 NO_SEQUENCE: Final[i64] = -1
+# A decision visits this many messages that were stored since a pattern was searched for.
+CAUGHT_UP: Final[i64] = 4096
 _ZERO: Final = 0x30
 _NINE: Final = 0x39
 # The largest number of 19 digits that fits; all with fewer digits do.
@@ -63,3 +68,82 @@ def staged_last_of(log: StreamLog, subject: bytes) -> i64:
     for entry in log.index.entries_like(subject):
         last = max(last, entry.staged_last)
     return last
+
+
+class LongLook(Exception):
+    """What decides about a message takes several turns to look up: ``step``, then ask again.
+
+    ``look`` does as much as a turn allows, and returns True when the answer is known.
+    """
+
+    def __init__(self, what: str, look: Callable[[], bool]) -> None:
+        super().__init__(f"{what} takes several turns")
+        self._look: Callable[[], bool] = look
+
+    def step(self) -> bool:
+        """Look as far as this turn allows; True when the answer is known: ask now."""
+        return self._look()
+
+
+class PatternLook:
+    """The search for the last message of a pattern."""
+
+    def __init__(self, looks: "LastLooks", search: LastSearch) -> None:
+        self._looks: LastLooks = looks
+        self._search: LastSearch = search
+
+    def step(self) -> bool:
+        """Search as far as this turn allows; True when it is over."""
+        if not self._search.step():
+            return False
+        # Another pattern may have been searched for meanwhile.
+        self._looks.keep(self._search)
+        return True
+
+
+class LastLooks:
+    """The last sequences of patterns that no order helps with, for the decisions of one stream.
+
+    What was found is kept for the next expectation of the same pattern.
+    """
+
+    def __init__(self, log: StreamLog) -> None:
+        self._log: StreamLog = log
+        self._search: LastSearch | None = None
+
+    def last_of(self, subject: bytes) -> i64:
+        """Return what ``staged_last_of`` does; raises LongLook if that takes several turns."""
+        log = self._log
+        staged = log.staged
+        if (
+            is_literal(subject)
+            or i64(len(log.index.entries)) <= QUICK_SUBJECTS
+            or staged.batch is not None
+        ):
+            return staged_last_of(log, subject)
+        found: i64 = -1 if staged.deletions.any else staged.newest_match(subject)
+        if found < 0:
+            rows = staged.left_rows_of(subject)
+            found = i64(rows[-1][0]) if rows else 0
+        if found > 0:
+            return found
+        found = log.index.quick_last(subject)
+        if found == UNKNOWN:
+            found = self._searched(subject)
+        if found > 0 and staged.deletions.any and staged.deletions.has_seq(log.index, found):
+            # The newest one is being removed: every subject is checked.
+            return staged_last_of(log, subject)
+        return found
+
+    def _searched(self, subject: bytes) -> i64:
+        """Return the last durable message of a pattern, if a search has found it."""
+        search = self._search
+        if search is None or search.pattern != subject:
+            search = LastSearch(self._log.index, subject)
+        if not search.catch_up(CAUGHT_UP):
+            raise LongLook("the last message of a pattern", PatternLook(self, search).step)
+        return search.last
+
+    def keep(self, search: LastSearch) -> None:
+        """Keep the result of a search."""
+        self._search = search

@@ -3,6 +3,7 @@
 from mypy_extensions import i64
 
 from jetspark.engine.stream.checks import Checks
+from jetspark.engine.stream.dedupe import FORGOTTEN_AT_ONCE
 from jetspark.engine.stream.ingest import Ingest
 from jetspark.engine.stream.lifetimes import FIRED_PER_TURN, PER_TURN, Lifetimes, marker_block
 from jetspark.engine.stream.rules import Rules
@@ -41,7 +42,7 @@ class Expiry:
         """Remove expired messages, some at a time; return whether something was staged."""
         window = self.checks.window
         if window.due > 0:
-            window.expire(now)
+            window.expire(now, FORGOTTEN_AT_ONCE)
         rules = self.rules
         if self.log.access.read_only or (
             # Neither markers nor scheduled messages can be stored.

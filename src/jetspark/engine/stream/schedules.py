@@ -172,12 +172,19 @@ def _end_problem(headers: PublishHeaders, rules: Rules, log: StreamLog, subject:
 class Fired:
     """A message that a schedule sends, and when the schedule fires again (None: it is over)."""
 
-    def __init__(self, target: bytes, block: bytes, body: bytes, scheduler: bytes) -> None:
+    def __init__(
+        self,
+        target: bytes,
+        block: bytes,
+        body: bytes,
+        scheduler: bytes,
+        following: Due | None,
+    ) -> None:
         self.target: bytes = target
         self.block: bytes = block
         self.body: bytes = body
         self.scheduler: bytes = scheduler
-        self.following: Due | None = None
+        self.following: Due | None = following
 
 
 def fired(log: StreamLog, seq: i64, now: int) -> Fired | None:
@@ -214,10 +221,13 @@ def fired(log: StreamLog, seq: i64, now: int) -> Fired | None:
         lines += b"%b: %b\r\n" % (TTL, headers.schedule_ttl)
     if headers.schedule_rollup:
         lines += b"%b: %b\r\n" % (ROLLUP, headers.schedule_rollup)
-    message = Fired(headers.schedule_target, append_lines(block, lines), body, scheduler)
-    if coming.repeats:
-        message.following = coming
-    return message
+    return Fired(
+        headers.schedule_target,
+        append_lines(block, lines),
+        body,
+        scheduler,
+        coming if coming.repeats else None,
+    )
 
 
 def first_due(headers: PublishHeaders, stored_ns: int, now: int) -> Due | None:

@@ -125,8 +125,15 @@ class Stream:
         self.rules = rules
         self.checks.configure(rules, quota)
         self.ingest.configure(rules)
-        self.expiry.configure(rules)
         self.batches.configure(rules)
+
+    def settle_rules(self) -> None:
+        """Let messages and ids expire by the configuration, which is durable now.
+
+        By one that cannot be written in the end, nothing may: their removal is not recorded.
+        """
+        self.expiry.configure(self.rules)
+        self.checks.settle()
 
     # Publishing --------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ COUNTS_MAX: Final = 10_000
 
 
 class FailureCounts:
-    """At most so many failures per period for each key; they expire evenly, one by one.
+    """Limits the failures of each key in a period; they expire evenly, one by one.
 
     A key has one number: when all its failures will have expired.
     """

@@ -261,7 +261,7 @@ def texts(setting: Setting) -> dict[str, str]:
 
 
 def one_of(words: dict[str, Any]) -> Reader:
-    """Return a reader of one word of a list, in any case."""
+    """Return a reader of one word of a list, ignoring its case."""
 
     def read(setting: Setting) -> Any:
         word = string(setting).lower()

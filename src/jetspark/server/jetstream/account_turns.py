@@ -1,7 +1,11 @@
 """The turns of all accounts: as many in one turn of the loop as it has time for.
 
 Each account has its own budget of reads and deliveries: thirty accounts that use all of it would
-otherwise keep the clients of all others waiting for as many turns.
+otherwise delay the clients of all others by thirty turns.
+
+This is not the queue of the clients (``net/turn_queue.py``): the time of accounts and the time of
+clients with unfinished input do not reduce each other, and an account asks for its next turn
+itself instead of returning whether it has more to do.
 """
 
 from collections import deque
@@ -10,7 +14,7 @@ from typing import Final
 
 from jetspark.clock import Clock
 
-# No other account begins when those before it took so long together.
+# Once the accounts before it have taken this long together, the next one waits for another turn.
 LONGEST_NS: Final = 4_000_000
 
 

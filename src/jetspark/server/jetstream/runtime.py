@@ -40,8 +40,8 @@ from jetspark.store.committer import Housekeeper, ThreadCommitter
 from jetspark.store.duplicate_folders import is_original, key_of
 from jetspark.store.files import Files, OsFiles
 from jetspark.store.format.manifest import Identity
+from jetspark.store.journal.checkpointer import Checkpointer
 from jetspark.store.journal.journal import Journal
-from jetspark.store.journal.keeper import JournalKeeper
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.log.timeline import AHEAD_MAX_NS
 from jetspark.store.recovery.replay import Recovery
@@ -51,7 +51,7 @@ from jetspark.units import Nanoseconds, bounded, format_duration
 
 log: logging.Logger = logging.getLogger("jetspark.server")
 
-# A start lists so many streams in the log. What is wrong with one is always logged.
+# A start logs a line for each of this many streams. Problems are always logged.
 LISTED_MAX: Final = 100
 # How long a stop records the state of each stream.
 NOTES_MAX_NS: Final = 1_000_000_000
@@ -130,8 +130,8 @@ class JetStreamRuntime:
         )
         self._store.reserve.watch(self._look_for_space)
         self.counts: CommitCounts = CommitCounts()
-        self._keeper = JournalKeeper(self._store.journal, hand_back)
-        started.callback(self._keeper.close)
+        self._checkpointer = Checkpointer(self._store.journal, hand_back)
+        started.callback(self._checkpointer.close)
         self._committer = ThreadCommitter(
             self._files,
             self._report,
@@ -140,7 +140,7 @@ class JetStreamRuntime:
             counts=self.counts,
             make_room=self._store.reserve.remove,
             journal=self._store.journal,
-            keeper=self._keeper,
+            checkpointer=self._checkpointer,
             report_turn=self._report_turn,
         )
         started.callback(self._committer.close)

@@ -8,12 +8,12 @@ from jetspark.server.monitor.jetstream_models import (
     JetStreamStats,
 )
 from jetspark.server.monitor.settings_echo import JetStreamEcho, LimitsEcho
-from jetspark.server.monitor.status import AccountStatus, JetStreamStatus
+from jetspark.server.monitor.status import AccountStatus, JetStreamStatus, StreamStatus
 from jetspark.server.pacing import paced
 
 
-class AccountUsage:
-    """The usage of one account."""
+class JetStreamUsage:
+    """The usage of one account, or of several together."""
 
     __slots__ = (
         "bytes",
@@ -36,40 +36,44 @@ class AccountUsage:
         self.reserved_memory: int = 0
         self.reserved_storage: int = 0
 
-    def add(self, other: "AccountUsage") -> None:
+    def add_stream(self, stream: StreamStatus) -> None:
+        """Add a stream. Its maximum size counts as reserved."""
+        state, config = stream.state(), stream.config
+        reserved = max(int(config.max_bytes), 0)
+        self.streams += 1
+        self.consumers += state.consumer_count
+        self.messages += state.messages
+        self.bytes += state.bytes
+        if config.storage is Storage.MEMORY:
+            self.memory += state.bytes
+            self.reserved_memory += reserved
+        else:
+            self.storage += state.bytes
+            self.reserved_storage += reserved
+
+    def add(self, other: "JetStreamUsage") -> None:
         """Add another account."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-async def account_usage(account: AccountStatus) -> AccountUsage:
-    """Sum the streams of an account. Their maximum sizes count as reserved."""
-    usage = AccountUsage()
+async def account_usage(account: AccountStatus) -> JetStreamUsage:
+    """Sum the streams of an account."""
+    usage = JetStreamUsage()
     async for stream in paced(account.streams()):
-        state, config = stream.state(), stream.config
-        reserved = max(int(config.max_bytes), 0)
-        usage.streams += 1
-        usage.consumers += state.consumer_count
-        usage.messages += state.messages
-        usage.bytes += state.bytes
-        if config.storage is Storage.MEMORY:
-            usage.memory += state.bytes
-            usage.reserved_memory += reserved
-        else:
-            usage.storage += state.bytes
-            usage.reserved_storage += reserved
+        usage.add_stream(stream)
     return usage
 
 
-async def usage_of(jetstream: JetStreamStatus) -> AccountUsage:
+async def usage_of(jetstream: JetStreamStatus) -> JetStreamUsage:
     """Sum all accounts."""
-    whole = AccountUsage()
+    whole = JetStreamUsage()
     for account in list(jetstream.accounts()):
         whole.add(await account_usage(account))
     return whole
 
 
-def server_stats(jetstream: JetStreamStatus, usage: AccountUsage) -> JetStreamStats:
+def server_stats(jetstream: JetStreamStatus, usage: JetStreamUsage) -> JetStreamStats:
     """Return the usage of the server."""
     accounts = list(jetstream.accounts())
     return JetStreamStats(

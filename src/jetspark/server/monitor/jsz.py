@@ -19,7 +19,7 @@ from jetspark.server.monitor.jetstream_models import (
     JetStreamStats,
 )
 from jetspark.server.monitor.jetstream_usage import (
-    AccountUsage,
+    JetStreamUsage,
     account_usage,
     config_of,
     limits_of,
@@ -165,7 +165,7 @@ async def jsz(view: ServerStatus, options: JszOptions) -> Jsz:
         return Jsz(server_id=server_id, now=now, disabled=True)
     accounts = sorted(jetstream.accounts(), key=lambda account: account.name)
     usages = {account.name: await account_usage(account) for account in accounts}
-    whole = AccountUsage()
+    whole = JetStreamUsage()
     for usage in usages.values():
         whole.add(usage)
     details = [
@@ -177,7 +177,7 @@ async def jsz(view: ServerStatus, options: JszOptions) -> Jsz:
 
 def _answer(
     jetstream: JetStreamStatus,
-    usage: AccountUsage,
+    usage: JetStreamUsage,
     details: tuple[AccountDetail, ...],
     options: JszOptions,
     server_id: str,
@@ -217,7 +217,7 @@ def _chosen(accounts: list[AccountStatus], options: JszOptions) -> list[AccountS
 
 
 async def _account(
-    account: AccountStatus, usage: AccountUsage, options: JszOptions, view: ServerStatus
+    account: AccountStatus, usage: JetStreamUsage, options: JszOptions, view: ServerStatus
 ) -> AccountDetail:
     streams: list[msgspec.Raw] = []
     if options.streams:

@@ -227,7 +227,7 @@ class StreamStatus:
             durability=durability(self._stream),
             segments=len(log.segments.list_files()),
             file_bytes=log.segments.disk_bytes,
-            duplicates=len(window.sequences),
+            duplicates=len(window),
             duplicates_limit=DUPLICATE_IDS_MAX,
             staged_position=log.staged.position,
             durable_position=log.index.position,

@@ -19,8 +19,8 @@ from jetspark.turn import Turn
 # size from which malloc maps fresh pages, which cost more than everything else (bench: fan-out
 # 1:10 takes 2.3 us of CPU per message with pieces of 256 KiB, 1.8 with 64, 1.5 with 48).
 CHUNK: Final = 48 * 1024
-# How much is read of a client if large reads have used up the turn: it is kept for another turn,
-# and tens of thousands of clients may send much at the same time.
+# How much is read from a client when large reads have used up the turn: it only waits for another
+# turn, and tens of thousands of clients may send large messages at the same time.
 CROWDED_MAX: Final = 16 * 1024
 # The size from which a payload that is not complete is counted.
 HELD_MIN: Final[i64] = 16 * 1024
@@ -69,7 +69,7 @@ class ChunkReader:
     def get_buffer(self, sizehint: int) -> "memoryview[int]":  # noqa: ARG002 - always the same
         """Return one buffer for all connections: a chunk is processed before the next read.
 
-        Part of it if what is read would only be kept for another turn.
+        Only a part of it if the input would just wait for another turn.
         """
         return self._small if self._turn.crowded else self._buffer
 

@@ -121,7 +121,7 @@ class Keepalive:
         return (self._connecting, self._first_pings, self._pings, self._writing, self._ending)
 
     def expire(self, now: int) -> None:
-        """Do what is due, or some of it: then the next deadline has passed.
+        """Do what is due. If that is too much for one turn, the next deadline stays in the past.
 
         A connection for which that fails is closed; the others continue.
         """

@@ -341,9 +341,7 @@ class Session:
         """
         if subject == USER_INFO and self.user is not None:
             body = msgspec.json.encode({"server": self._describe(), "data": user_info(self.user)})
-            self._client.router.deliver(
-                self._client.router.route(reply), None, reply, b"", b"", body
-            )
+            self._client.router.send(reply, reply, b"", b"", body)
             return
         name = subject[:SUBJECT_LOGGED].decode(errors="replace")
         text = f"jetspark does not serve {name} yet; use the monitoring port (http_port, -m)"
@@ -354,8 +352,7 @@ class Session:
             }
         )
         block = status_block(NO_RESPONDERS, b"Not Supported")
-        router = self._client.router
-        router.deliver(router.route(reply), None, reply, b"", block, body)
+        self._client.router.send(reply, reply, b"", block, body)
 
     def _describe(self) -> dict[str, str]:
         server = self._server

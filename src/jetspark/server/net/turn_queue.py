@@ -25,7 +25,7 @@ class Resumable(Protocol):
 
 
 class TurnQueue:
-    """Gives each its turn, in order; those with little to do do not wait for the others."""
+    """Runs its entries in turn; short ones do not wait for long ones."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class TurnQueue:
         self._call_soon = call_soon
         self._crowd = crowd
         self._monotonic_ns = monotonic_ns
-        # What others wait for, and clients that sent little, before the rest: however many wait
-        # with large reads.
+        # What clients wait for, and those that sent little, run before clients with large reads,
+        # however many of those wait.
         self._first: deque[Resumable] = deque()
         self._rest: deque[Resumable] = deque()
         self._due = False

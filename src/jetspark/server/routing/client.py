@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
+from jetspark.engine.stream.expectations import LongLook
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, Target
 from jetspark.frame import Frame
@@ -39,9 +40,9 @@ from jetspark.server.routing.header_rights import denied_by_headers, reach_furth
 from jetspark.server.routing.receiver import Receiver, Subscription
 from jetspark.server.routing.route import LARGE, Route
 from jetspark.server.routing.router import FanOut, Router
-from jetspark.subjects.sublist import WIDTH_MAX
+from jetspark.subjects.linear_hash_dict import LinearHashDict
+from jetspark.subjects.sublist import WIDTH_MAX, LongSearch
 from jetspark.subjects.tokens import has_empty_token, is_literal, is_valid_subject
-from jetspark.subjects.wide_dict import WideDict
 
 # A held operation: its kind, its bytes, the count of an UNSUB, and the frame of a publish.
 Held = tuple[str, bytes, bytes, bytes, int, Frame | None]
@@ -90,15 +91,21 @@ class ConnectedClient(ServerOps):
     __deletable__: list[str] = ["parser"]  # noqa: RUF012 - read by mypyc
 
     def __init__(
-        self, router: Router, receiver: Receiver, max_control_line: i64, max_payload: i64
+        self,
+        router: Router,
+        receiver: Receiver,
+        max_control_line: i64,
+        max_payload: i64,
+        subscription_tokens_max: i64 = 0,
     ) -> None:
+        """``subscription_tokens_max``: how many tokens the subject of a SUB may have; 0: any."""
         self.router: Router = router
         self.receiver: Receiver = receiver
         self.parser: ServerParser = ServerParser(self, max_control_line, max_payload, False)
         # By sid.
-        self.subscriptions: WideDict = WideDict()
+        self.subscriptions: LinearHashDict = LinearHashDict()
         self.subscriptions_max: i64 = 0
-        self.subscription_tokens_max: i64 = 0
+        self.subscription_tokens_max: i64 = subscription_tokens_max
         # Whether operations are executed: the client is authenticated, and it is its turn.
         self.ready: bool = True
         self._entered: bool = True
@@ -120,9 +127,10 @@ class ConnectedClient(ServerOps):
         # It continues when fewer of the server's own messages wait.
         self.holds_back: bool = False
         self._held: list[Held] = []
-        # A message that not all its receivers have yet, and where it goes then.
+        # A message that not all its receivers have yet.
         self._fan_out: FanOut | None = None
-        self._target: Target | None = None
+        # A message whose expectation is being looked up.
+        self._look: LongLook | None = None
         self._subject: bytes = b""
         self._frame: Frame = Frame()
         # Its subscriptions must be removed before it becomes another user.
@@ -245,7 +253,11 @@ class ConnectedClient(ServerOps):
         try:
             if data[ss] == _DOLLAR and self.on_consumer(frame):
                 return
-            route = router.route(subject)
+            try:
+                route = router.route(subject)
+            except LongSearch as search:
+                self.begin_search(search, subject, frame)
+                return
             target = route.target
             delivered = False
             if not route.is_empty():
@@ -269,7 +281,7 @@ class ConnectedClient(ServerOps):
             return False
         stream: Stream | None = None
         if not self.router.relayed:
-            target = self.router.route(subject).target
+            target = self.router.route_at_once(subject).target
             if target is None or target.kind != PUBLISH:
                 return False
             stream = target.stream
@@ -294,10 +306,27 @@ class ConnectedClient(ServerOps):
             frame.headers(),
             frame.payload(),
         )
-        self._target = route.target
         self._subject = subject
         self._frame = frame.copy()
         self.continue_fan_out(self._fan_out)
+
+    def begin_search(self, search: LongSearch, subject: bytes, frame: Frame) -> None:
+        """Deliver a message when a search for its receivers is complete."""
+        fan_out = FanOut(
+            subject,
+            None,
+            self.receiver,
+            subject,
+            frame.reply(),
+            frame.headers(),
+            frame.payload(),
+        )
+        fan_out.wait_for(search)
+        self._fan_out = fan_out
+        self._subject = subject
+        self._frame = frame.copy()
+        self.router.count_walks(self.router.sublist)
+        self.continue_fan_out(fan_out)
 
     def continue_fan_out(self, fan_out: FanOut) -> None:
         """Deliver the message to more receivers; when all have it, to the engine."""
@@ -309,10 +338,9 @@ class ConnectedClient(ServerOps):
                 return
             turn.end()  # no client is served in turns
         self._fan_out = None
-        target, frame = self._target, self._frame
-        self._target = None
+        frame = self._frame
         self._frame = Frame()
-        self.to_engine(target, fan_out.delivered, self._subject, frame)
+        self.to_engine(fan_out.target(), fan_out.delivered, self._subject, frame)
 
     def to_engine(
         self, target: Target | None, delivered: bool, subject: bytes, frame: Frame
@@ -336,7 +364,11 @@ class ConnectedClient(ServerOps):
         elif target.kind == PUBLISH:
             stream = target.stream
             assert stream is not None
-            staged = stream.publish(subject, frame, router.now, router.outbox)
+            try:
+                staged = stream.publish(subject, frame, router.now, router.outbox)
+            except LongLook as look:
+                self.begin_look(look, subject, frame)
+                return
             if staged and not stream.dirty:
                 router.engine.mark_dirty(stream)
         elif target.kind != NEXT:
@@ -356,6 +388,28 @@ class ConnectedClient(ServerOps):
                 target, frame.reply(), frame.headers(), frame.payload(), self.session
             )
 
+    def begin_look(self, look: LongLook, subject: bytes, frame: Frame) -> None:
+        """Store a message when what it expects was looked up: its subscribers have it already."""
+        self._look = look
+        self._subject = subject
+        self._frame = frame.copy()
+        self.continue_look(look)
+
+    def continue_look(self, look: LongLook) -> None:
+        """Look up what a message expects; then its stream decides about it."""
+        turn = self.router.turn
+        while not look.step():
+            turn.stop()
+            if self.paused:
+                return
+            turn.end()  # no client is served in turns
+        self._look = None
+        frame = self._frame
+        self._frame = Frame()
+        # Streams may have been created or deleted meanwhile.
+        target = self.router.route_at_once(self._subject).target
+        self.to_engine(target, True, self._subject, frame)
+
     def pull(self, key: bytes, headers: bytes, body: bytes, reply: bytes) -> bool:
         """Send a pull request to a consumer; False if it does not exist."""
         self.router.turn.spend(PULL_UNITS)
@@ -374,7 +428,20 @@ class ConnectedClient(ServerOps):
         elif not subject.startswith(FLOW_PREFIX) or not replies.on_flow(subject):
             return False
         if replies.listeners > 0:
-            found = router.sublist.match_once(subject)
+            try:
+                found = router.sublist.match_once(subject)
+            except LongSearch as search:
+                ack = FanOut(
+                    subject,
+                    None,
+                    self.receiver,
+                    subject,
+                    frame.reply(),
+                    frame.headers(),
+                    frame.payload(),
+                )
+                router.search(search, ack)
+                return True
             if router.sublist.walks.nodes > 0:
                 router.count_walks(router.sublist)
             route = Route(subject, found, None, 0, False)
@@ -498,12 +565,22 @@ class ConnectedClient(ServerOps):
         self.paused = False
         self.holds_back = False
         self.ready = self._entered
-        if self._fan_out is not None:
+        fan_out = self._fan_out
+        if fan_out is not None:
+            reply = self._frame.reply()
             try:
-                self.continue_fan_out(self._fan_out)
+                self.continue_fan_out(fan_out)
             except Exception as error:  # noqa: BLE001 - one request
                 self._fan_out = None
-                self.session.on_failure(self._subject, self._target, self._frame.reply(), error)
+                self.session.on_failure(self._subject, fan_out.target(), reply, error)
+        look = self._look
+        if look is not None and not self.paused:
+            reply = self._frame.reply()
+            try:
+                self.continue_look(look)
+            except Exception as error:  # noqa: BLE001 - one request
+                self._look = None
+                self.session.on_failure(self._subject, None, reply, error)
         if self._leaving and not self.paused:
             self._leaving = not self.drop_some()
             if self._leaving:
@@ -598,7 +675,7 @@ class ConnectedClient(ServerOps):
         That is not a delivery: neither UNSUB with a count nor the traffic counts it.
         """
         receiver = self.receiver
-        subscribers = self.router.route(reply).subscribers
+        subscribers = self.router.route_at_once(reply).subscribers
         if len(subscribers) > 1:
             self.router.turn.spend(len(subscribers) >> 4)
         for subscription in subscribers:

@@ -58,7 +58,9 @@ class ConsumerReplies:
         acks = self.acks.get(data[ss + 8 : end])
         if acks is None or acks.state.policy == ACK_NONE:
             return False
+        # A subject with an empty token is no acknowledgement: no pattern matches it.
         at = token_end(data, end + 1, se) + 1
+        empty = at == end + 2
         seq: i64 = 0
         readable = True
         start = at
@@ -67,6 +69,7 @@ class ConsumerReplies:
                 readable = False
             seq = seq * 10 + data[at] - _ZERO
             at += 1
+        empty = empty or at == start
         if not readable or at - start > _DIGITS_MAX or seq < 0:
             seq = _IMPOSSIBLE
         consumer_seq: i64 = 0
@@ -78,11 +81,13 @@ class ConsumerReplies:
                 readable = False
             consumer_seq = consumer_seq * 10 + data[at] - _ZERO
             at += 1
+        empty = empty or at == start
         if not readable or at - start > _DIGITS_MAX or consumer_seq < 0:
             consumer_seq = _IMPOSSIBLE
         # Two tokens are left: the time and the pending count.
-        at = token_end(data, at + 1, se)
-        if at >= se or token_end(data, at + 1, se) != se:
+        start = at + 1
+        at = token_end(data, start, se)
+        if empty or at == start or at + 1 >= se or token_end(data, at + 1, se) != se:
             return False
         acks.on_ack(seq, consumer_seq, frame.payload(), frame.reply(), now)
         return True

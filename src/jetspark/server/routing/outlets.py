@@ -71,7 +71,7 @@ class PushOutlet(Outlet):
         if self._generation == sublist.generation:
             return
         self._generation = sublist.generation
-        match = sublist.match_once(self._subject)
+        match = sublist.match_at_once(self._subject)
         if sublist.walks.nodes > 0:
             self._router.count_walks(sublist)
         if match.plain is self._found_plain and match.groups is self._found_groups:
@@ -171,7 +171,7 @@ def reply_outlet(router: Router, subject: bytes) -> Outlet | None:
     Mostly there is one, but a client that subscribes to everything gets the replies of others,
     too.
     """
-    route = router.route(subject)
+    route = router.route_at_once(subject)
     if (
         len(route.subscribers) == 1
         and not route.groups

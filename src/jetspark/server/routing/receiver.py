@@ -124,7 +124,7 @@ class Receiver:
         self.paused = True
 
     def resume(self) -> None:
-        """Get runs of messages again: the transport has taken what waited."""
+        """Allow runs of messages again: the transport has taken the waiting output."""
         self.paused = False
 
     def count_given(self, size: i64) -> None:
@@ -208,7 +208,7 @@ class Subscription:
         self.on_done: Callable[[Subscription], None] | None = None
 
     def end_after(self, max_msgs: i64, on_done: "Callable[[Subscription], None]") -> None:
-        """Call ``on_done`` once so many messages were delivered since SUB."""
+        """Call ``on_done`` once ``max_msgs`` messages were delivered since SUB."""
         self.max_msgs = max_msgs
         self.on_done = on_done
 

@@ -29,7 +29,13 @@ class Route:
     """The receivers of one subject. ``heads`` are prepared for plain and for header messages."""
 
     def __init__(
-        self, subject: bytes, match: Match, target: Target | None, generation: i64, cached: bool
+        self,
+        subject: bytes,
+        match: Match,
+        target: Target | None,
+        generation: i64,
+        cached: bool,
+        shared: bool = False,
     ) -> None:
         self.subject: bytes = subject
         self.target: Target | None = target
@@ -49,7 +55,7 @@ class Route:
                 self.header_heads.append(b"HMSG %b %b " % (subject, value.sid))
         # Its result is that of all subjects of a stream without other receivers. The result has
         # the route and not the reverse: one that is replaced is freed without a collection.
-        self.shared: bool = False
+        self.shared: bool = shared
 
     def is_empty(self) -> bool:
         """Return whether there is no subscriber."""

@@ -28,7 +28,8 @@ from jetspark.server.routing.consumer_replies import ConsumerReplies
 from jetspark.server.routing.receiver import Receiver, Subscription, Traffic
 from jetspark.server.routing.relay import NO_RELAY, Relay
 from jetspark.server.routing.route import NARROW_MAX, Route, is_compact, route_of, units_of
-from jetspark.subjects.sublist import Match, Sublist
+from jetspark.subjects.sublist import CACHE_SIZE, LongSearch, Match, Sublist
+from jetspark.subjects.tokens import has_empty_token
 from jetspark.turn import Turn
 
 # A payload or header block of this size or more is not copied for each receiver.
@@ -36,6 +37,8 @@ LARGE_PART: Final = 512 * 1024
 
 # Nodes of a search that cost one unit of a turn: of very many, most are not in the CPU's cache.
 NODES_PER_UNIT: Final[i64] = 2
+# A search through more nodes is continued in steps: so many take half a millisecond.
+NODES_AT_ONCE: Final[i64] = 4_096
 
 # What the server's own messages may cost between two flushes before they are sent in steps.
 OWN_UNITS: Final[i64] = 8_192
@@ -65,6 +68,8 @@ class FanOut:
         self.to: bytes = to
         self.route: Route | None = route
         self.delivered: bool = False
+        # The searches for its receivers that take several turns; all but the last are complete.
+        self._searches: list[LongSearch] = []
         self._origin: Receiver | None = origin
         self._subject: bytes = subject
         self._reply: bytes = reply
@@ -77,9 +82,9 @@ class FanOut:
         """Continue while the turn has budget left; True when all receivers have the message."""
         route = self.route
         if route is None:
-            if turn.left <= 0:
+            route = self._find_route(router, turn)
+            if route is None:
                 return False
-            route = router.route(self.to)
             self.route = route
         cost = units_of(len(self._headers) + len(self._payload))
         subscribers = route.subscribers
@@ -113,6 +118,32 @@ class FanOut:
                 self.delivered = True
         return True
 
+    def target(self) -> Target | None:
+        """Return what a stream or the server does with it; after the last step."""
+        return None if self.route is None else self.route.target
+
+    def wait_for(self, search: LongSearch) -> None:
+        """Continue a search that takes several turns before the message is delivered."""
+        self._searches.append(search)
+
+    def _find_route(self, router: "Router", turn: Turn) -> Route | None:
+        """Search for its receivers while the turn has budget left; None: it continues."""
+        while turn.left > 0:
+            if self._searches:
+                search = self._searches[-1]
+                visited = search.step(turn.left * NODES_PER_UNIT)
+                turn.take(visited // NODES_PER_UNIT)
+                if not search.is_over():
+                    return None
+                # Of clients and of streams: what changed since an earlier one does not matter.
+                for each in self._searches:
+                    each.apply()
+            try:
+                return router.route(self.to)
+            except LongSearch as another:
+                self.wait_for(another)
+        return None
+
 
 class Resolved:
     """The target of all subjects that only one pattern of a stream matches."""
@@ -126,7 +157,7 @@ class Router:
     """The subscriptions of one account, and the delivery of messages to them."""
 
     def __init__(self, turn: Turn | None = None) -> None:
-        self.sublist: Sublist = Sublist()
+        self.sublist: Sublist = Sublist(CACHE_SIZE, NODES_AT_ONCE)
         # How many subscriptions the account may have; 0: no limit.
         self.subscriptions_max: i64 = 0
         self.outbox: Outbox = Outbox(self)
@@ -166,7 +197,7 @@ class Router:
         self.now = now
 
     def limit_subscriptions(self, subscriptions_max: i64) -> None:
-        """Allow the account so many subscriptions; 0: no limit."""
+        """Limit the subscriptions of the account; 0: no limit."""
         self.subscriptions_max = subscriptions_max
 
     def serve(
@@ -200,7 +231,7 @@ class Router:
         self.sublist.forget_results()
 
     def route(self, subject: bytes) -> Route:
-        """Find or create the route of a subject."""
+        """Find or create the route of a subject. Raises LongSearch if that takes too long."""
         # Subjects that start with an underscore are inboxes: used once, not worth a cache entry.
         if subject.startswith(b"_") and not self.stores_inboxes:
             once = self.sublist.match_once(subject)
@@ -265,6 +296,16 @@ class Router:
         match.keep_route(made)
         return made
 
+    def route_at_once(self, subject: bytes) -> Route:
+        """Find or create the route of a subject, however long it takes."""
+        while True:
+            try:
+                return self.route(subject)
+            except LongSearch as search:
+                while not search.is_over():
+                    self.turn.spend(search.step(NODES_AT_ONCE) // NODES_PER_UNIT)
+                search.apply()
+
     def relay_to(self, relay: Relay) -> None:
         """Pass on what clients send to another server from now on."""
         self.relay = relay
@@ -280,7 +321,8 @@ class Router:
         """Return the engine's interest in a subject."""
         stored = self._stored
         if stored is None or subject.startswith(b"$"):
-            return self._resolve(subject)
+            # No pattern matches a subject with an empty token: its requests have no responders.
+            return None if has_empty_token(subject) else self._resolve(subject)
         match = stored.find(subject)
         if stored.walks.nodes > 0:
             self.count_walks(stored)
@@ -304,9 +346,7 @@ class Router:
             if route_of(found).generation == self.generation:
                 return found
         match = Match([], [], [])
-        made = Route(b"", match, target, self.generation, True)
-        made.shared = True
-        match.keep_route(made)
+        match.keep_route(Route(b"", match, target, self.generation, True, True))
         if target is None:
             self._nowhere = match
         else:
@@ -495,6 +535,11 @@ class Router:
             return False
         return self._own_left <= 0 or self.is_waiting(to)
 
+    def search(self, search: LongSearch, fan_out: FanOut) -> None:
+        """Deliver a message when a search for its receivers is complete."""
+        fan_out.wait_for(search)
+        self._wait(fan_out)
+
     def is_waiting(self, to: bytes) -> bool:
         """Return whether a message to a subject waits for its turns."""
         return to in self._waiting_to
@@ -508,12 +553,12 @@ class Router:
 
         Others continue: a client does not wait for messages that have nothing to do with it.
         """
-        target = self.route(frame.subject()).target
+        target = self.route_at_once(frame.subject()).target
         if target is None:
             return False
         if target.kind == PUBLISH or len(self.fan_outs) - self._fanned_out > 2 * WAITING_MAX:
             return True
-        return frame.re > frame.rs and self.route(frame.reply()).wide
+        return frame.re > frame.rs and self.route_at_once(frame.reply()).wide
 
     def flushed(self) -> bool:
         """Note that the output is being written; True: call ``fan_out`` until it is done."""
@@ -661,7 +706,12 @@ class Router:
         """Deliver a large reply, after everything in the outbox; copied if several receive it."""
         self.send_outbox()
         if not self._must_wait(to):
-            route = self.route(to)
+            try:
+                route = self.route(to)
+            except LongSearch as search:
+                message = FanOut(to, None, None, to, b"", headers, data[start:stop])
+                self.search(search, message)
+                return
             if len(route.subscribers) == 1 and not route.groups:
                 self.give_part(route.subscribers[0], to, b"", headers, data, start, stop)
                 return
@@ -687,20 +737,23 @@ class Router:
         if self._must_wait(route):
             self._wait(FanOut(route, None, None, subject, reply, headers, payload))
             return True
-        return self.deliver(self.route(route), None, subject, reply, headers, payload)
+        try:
+            found = self.route(route)
+        except LongSearch as search:
+            self.search(search, FanOut(route, None, None, subject, reply, headers, payload))
+            return True
+        return self.deliver(found, None, subject, reply, headers, payload)
 
     def send_outbox(self) -> None:
         """Deliver the engine's outbox."""
-        entries = self.outbox.now
-        if not entries:
+        if not self.outbox.now:
             return
-        self.outbox.now = []
-        for entry in entries:
+        for entry in self.outbox.take():
             self.send(entry[0], entry[1], entry[2], entry[3], entry[4])
 
     def listens(self, subject: bytes) -> bool:
         """Return whether a client or a stream receives messages of a subject."""
-        route = self.route(subject)
+        route = self.route_at_once(subject)
         return not route.is_empty() or route.target is not None
 
     def write_acks(self, head: bytes, replies: list[bytes], sequences: list[int], /) -> None:
@@ -715,7 +768,12 @@ class Router:
             if (self._own_left <= 0 or len(self.fan_outs) > 0) and self._must_wait(to):
                 self._wait(FanOut(to, None, None, to, b"", b"", head + b"%d}" % int(seq)))
                 continue
-            route = self.route(to)
+            try:
+                route = self.route(to)
+            except LongSearch as search:
+                ack = head + b"%d}" % int(seq)
+                self.search(search, FanOut(to, None, None, to, b"", b"", ack))
+                continue
             if len(route.subscribers) != 1 or route.groups:
                 self.deliver(route, None, to, b"", b"", head + b"%d}" % int(seq))
                 continue

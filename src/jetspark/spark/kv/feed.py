@@ -29,7 +29,14 @@ from jetspark.spark.kv.rows import KvEncoder
 from jetspark.spark.stream.followed_stream import Beginning
 from jetspark.spark.stream.offsets import BatchPlan, Offset
 from jetspark.spark.stream.range_reader import RangeReader, planned_partitions
-from jetspark.spark.stream.view import PlanningFailed, StreamView, lend_for_planning, view_of
+from jetspark.spark.stream.view import (
+    PlanningFailed,
+    StreamView,
+    first_since,
+    lend_for_planning,
+    no_bucket,
+    view_of,
+)
 
 # The offset before the first revision: the snapshot follows.
 BEFORE_SNAPSHOT: Final = 0
@@ -61,7 +68,7 @@ class BucketChanges:
         return lend_for_planning(
             self._options.connection,
             doing=f"format {KV_FORMAT!r} cannot read bucket {bucket!r}",
-            missing=f"format {KV_FORMAT!r}: bucket {bucket!r} does not exist",
+            missing=no_bucket(KV_FORMAT, "bucket", bucket),
         )
 
     def find(self, client: sync.Client) -> sync.Stream:
@@ -76,13 +83,18 @@ class BucketChanges:
 
     def begin(self) -> Beginning:
         """Decide where a new query starts: with the snapshot, or at a revision."""
+        options = self._options
         with self.lend() as client:
-            view = view_of(self.find(client).cached_info)
+            stream = self.find(client)
+            view = view_of(stream.cached_info)
+            since = None
+            if options.starting_time_ns is not None:
+                since = first_since(stream, options.starting_time_ns, view.bounds)
         if self._feed.initial_snapshot:
             return Beginning(view, Offset(BEFORE_SNAPSHOT, view.created))
         beyond = view.bounds.last_seq + 1
-        first = self._options.starting_seq or max(view.bounds.first_seq, 1)
-        if self._options.from_latest:
+        first = since or options.starting_seq or max(view.bounds.first_seq, 1)
+        if options.from_latest:
             first = beyond
         if first > beyond:
             raise PlanningFailed(

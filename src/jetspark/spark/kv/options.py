@@ -22,6 +22,7 @@ from jetspark.spark.stream.options import (
     HeaderMode,
     OnRecreate,
     SourceOptions,
+    durable_name,
     parse_header_mode,
     parse_sequence,
     parse_trigger,
@@ -95,6 +96,7 @@ _FEED_ONLY: Final = (
     "initialSnapshot",
     "includePrevious",
     "startingOffsets",
+    "startingTimestamp",
     "maxOffsetsPerTrigger",
     "maxBytesPerTrigger",
     "minOffsetsPerTrigger",
@@ -102,6 +104,7 @@ _FEED_ONLY: Final = (
     "maxRecordsPerPartition",
     "failOnDataLoss",
     "onRecreate",
+    "progressConsumer",
 )
 _WRITE: Final = (
     *CONNECTION_OPTIONS,
@@ -119,6 +122,24 @@ _OPTIONS: Final[Mapping[Use, tuple[str, ...]]] = {
 }
 
 
+# Options of Delta, in lower case.
+DELTA_OPTIONS: Final[Mapping[str, str]] = {
+    "readchangefeed": "readStream, which reads the changes of a bucket",
+    "readchangedata": "readStream, which reads the changes of a bucket",
+    "startingversion": "startingOffsets",
+    "endingversion": "nothing: a feed has no end (trigger availableNow reads up to now)",
+    "endingtimestamp": "nothing: a feed has no end (trigger availableNow reads up to now)",
+    "ignoredeletes": "nothing: deletions are rows of a feed, with the operation DEL or PURGE",
+    "ignorechanges": "nothing: a feed has every change as a row",
+    "skipchangecommits": "nothing: a feed has every change as a row",
+    "maxfilespertrigger": "maxOffsetsPerTrigger",
+    "mergeschema": "nothing: values are bytes, whose schema may change (registered_schema)",
+    "overwriteschema": "nothing: values are bytes, whose schema may change (registered_schema)",
+    "txnappid": "nothing: writing the same keys again changes nothing",
+    "txnversion": "nothing: writing the same keys again changes nothing",
+}
+
+
 def parse_kv_options(
     options: Mapping[str, str],
     *,
@@ -126,7 +147,7 @@ def parse_kv_options(
     zone: SessionZone | None = None,
 ) -> KvOptions:
     """Parse the options of a snapshot read, or raise ``InvalidOptions``."""
-    reader = OptionReader(KV_FORMAT, options, Use.READ, _OPTIONS)
+    reader = OptionReader(KV_FORMAT, options, Use.READ, _OPTIONS, delta=DELTA_OPTIONS)
     parsed = _snapshot_options(reader, default_min_partitions, zone)
     if reader.has("versionAsOf") and reader.has("timestampAsOf"):
         reader.problems.append("versionAsOf and timestampAsOf are mutually exclusive")
@@ -135,27 +156,38 @@ def parse_kv_options(
 
 
 def parse_kv_feed_options(
-    options: Mapping[str, str], *, default_min_partitions: int = 1
+    options: Mapping[str, str],
+    *,
+    default_min_partitions: int = 1,
+    zone: SessionZone | None = None,
 ) -> KvFeedOptions:
     """Parse the options of a change feed, or raise ``InvalidOptions``."""
-    reader = OptionReader(KV_FORMAT, options, Use.READ_STREAM, _OPTIONS)
+    reader = OptionReader(KV_FORMAT, options, Use.READ_STREAM, _OPTIONS, delta=DELTA_OPTIONS)
     snapshot = _snapshot_options(reader, default_min_partitions, None)
     initial = reader.take("initialSnapshot", boolean, default=False)
     previous = reader.take("includePrevious", boolean, default=False)
     start = reader.take("startingOffsets", _start, -1)
-    if initial and reader.has("startingOffsets"):
-        reader.problems.append("initialSnapshot excludes startingOffsets: leave one out")
+    times = TimeOptions(zone)
+    since = reader.take("startingTimestamp", times.parse, None)
+    starts = [name for name in ("startingOffsets", "startingTimestamp") if reader.has(name)]
+    if len(starts) > 1:
+        reader.problems.append(f"{' and '.join(starts)} are mutually exclusive")
+    if initial and starts:
+        reader.problems.append(f"initialSnapshot excludes {starts[0]}: leave one out")
     source = SourceOptions(
         connection=snapshot.connection,
         stream=snapshot.stream if snapshot.bucket else "KV_",
         subjects=tuple(f"$KV.{snapshot.bucket}.{key}" for key in snapshot.keys),
         starting_seq=start if start > 0 else None,
-        from_latest=start < 0,
+        starting_time_ns=since,
+        assumed_zone=times.assumed,
+        from_latest=start < 0 and since is None,
         min_partitions=snapshot.min_partitions,
         max_records_per_partition=snapshot.keys_per_partition,
         fail_on_data_loss=reader.take("failOnDataLoss", boolean, default=True),
         on_recreate=reader.take("onRecreate", partial(word_of, OnRecreate), None),
         headers=snapshot.headers,
+        progress_consumer=reader.take("progressConsumer", durable_name, ""),
         trigger=parse_trigger(reader),
     )
     reader.finish()
@@ -178,7 +210,7 @@ def wants_previous(options: Mapping[str, str]) -> bool:
 def parse_kv_sink_options(options: Mapping[str, str], *, streaming: bool) -> KvSinkOptions:
     """Parse the options of a write, or raise ``InvalidOptions``."""
     use = Use.WRITE_STREAM if streaming else Use.WRITE
-    reader = OptionReader(KV_FORMAT, options, use, _OPTIONS)
+    reader = OptionReader(KV_FORMAT, options, use, _OPTIONS, delta=DELTA_OPTIONS)
     bucket = reader.take("bucket", _bucket, "", required=True)
     parsed = KvSinkOptions(
         bucket=bucket,

@@ -38,7 +38,7 @@ from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.stream.options import SourceOptions
 from jetspark.spark.stream.planner import DataLoss, StreamRecreated
 from jetspark.spark.stream.range_reader import RangeReader, with_retries
-from jetspark.spark.stream.view import lend_for_planning, view_of
+from jetspark.spark.stream.view import lend_for_planning, no_bucket, view_of
 from jetspark.spark.task import in_micro_batch, local_property
 from jetspark.spark.times import ZONE_SETTING, check_zone
 from jetspark.sync.bulk import last_columns
@@ -83,7 +83,7 @@ class KvSnapshotReader(DataSourceReader):
         with lend_for_planning(
             options.connection,
             doing=f"format {KV_FORMAT!r} cannot read bucket {options.bucket!r}",
-            missing=f"format {KV_FORMAT!r}: bucket {options.bucket!r} does not exist",
+            missing=no_bucket(KV_FORMAT, "bucket", options.bucket),
         ) as client:
             stream = jetstream_of(client, options.connection).stream(options.stream)
             return self.plan(stream, None)

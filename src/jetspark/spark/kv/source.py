@@ -74,7 +74,9 @@ class KvDataSource(DataSource):
 
     def _feed_reader(self, schema: StructType) -> DataSourceStreamReader:
         options = parse_kv_feed_options(
-            self.options, default_min_partitions=default_min_partitions(os.environ)
+            self.options,
+            default_min_partitions=default_min_partitions(os.environ),
+            zone=session_zone(os.environ),
         )
         check_kv_schema(schema, options.snapshot.headers, previous=options.include_previous)
         changes = BucketChanges(options, schema)

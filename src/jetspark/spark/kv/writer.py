@@ -36,7 +36,7 @@ from jetspark.spark.stream.sink.writer import (
     SinkCommit,
     this_task,
 )
-from jetspark.spark.stream.view import lend_for_planning
+from jetspark.spark.stream.view import lend_for_planning, no_bucket
 from jetspark.spark.writers import Commits
 from jetspark.subjects.tokens import key_problem
 from jetspark.sync.bulk import last_columns
@@ -151,7 +151,7 @@ def _bucket_info(options: KvSinkOptions) -> tuple[StreamInfo, int]:
     with lend_for_planning(
         publishing.connection,
         doing=f"format {KV_FORMAT!r} cannot write to bucket {options.bucket!r}",
-        missing=f"format {KV_FORMAT!r}: bucket {options.bucket!r} does not exist",
+        missing=no_bucket(KV_FORMAT, "bucket", options.bucket),
     ) as client:
         info = jetstream_of(client, publishing.connection).stream(publishing.stream).cached_info
         limit = info.config.max_msg_size

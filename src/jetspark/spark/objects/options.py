@@ -34,7 +34,7 @@ class ObjectOptions(msgspec.Struct, frozen=True, kw_only=True):
     length: int | None = None
     """At most this many bytes of content; None: to the end."""
     split_bytes: int | None = None
-    """A row for every so many bytes; None: one for the whole content."""
+    """The bytes of content per row; None: one row for the whole content."""
 
 
 _COMMON: Final = (*CONNECTION_OPTIONS, "bucket")

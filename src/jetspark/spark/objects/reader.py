@@ -27,7 +27,7 @@ from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.stream.planner import DataLoss
 from jetspark.spark.stream.range_reader import with_retries
 from jetspark.spark.stream.schema import microseconds, texts
-from jetspark.spark.stream.view import PlanningFailed, lend_for_planning
+from jetspark.spark.stream.view import PlanningFailed, lend_for_planning, no_bucket
 from jetspark.spark.task import in_micro_batch
 
 # Small objects share a task and a batch; larger ones have their own.
@@ -155,7 +155,7 @@ class ObjectReader(DataSourceReader):
         with lend_for_planning(
             options.connection,
             doing=f"format {OBJECT_FORMAT!r} cannot read object store {options.bucket!r}",
-            missing=f"format {OBJECT_FORMAT!r}: object store {options.bucket!r} does not exist",
+            missing=no_bucket(OBJECT_FORMAT, "object store", options.bucket),
         ) as client:
             objects = self._list(client)
         parts = pack(objects, min_partitions=options.min_partitions)

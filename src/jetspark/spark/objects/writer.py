@@ -18,7 +18,7 @@ from jetspark.spark.option_reader import shortened
 from jetspark.spark.stream.range_reader import RETRIES_MAX, with_retries
 from jetspark.spark.stream.sink.plan import WriteRefused, through_outages
 from jetspark.spark.stream.sink.rows import RowRefused
-from jetspark.spark.stream.view import lend_for_planning
+from jetspark.spark.stream.view import lend_for_planning, no_bucket
 from jetspark.spark.writers import Commits
 
 _log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ def _is_sealed(options: ObjectOptions) -> bool:
     with lend_for_planning(
         options.connection,
         doing=f"format {OBJECT_FORMAT!r} cannot write to object store {options.bucket!r}",
-        missing=f"format {OBJECT_FORMAT!r}: object store {options.bucket!r} does not exist",
+        missing=no_bucket(OBJECT_FORMAT, "object store", options.bucket),
     ) as client:
         store = jetstream_of(client, options.connection).object_store(options.bucket)
         return store.status().stream_info.config.sealed

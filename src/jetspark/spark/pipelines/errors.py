@@ -91,7 +91,7 @@ def is_refusal(error: BaseException | None) -> bool:
 
 
 def _is_transient(name: str) -> bool:
-    """Whether an error of ours, given by the full name of its class, may pass."""
+    """Whether an error of ours, given by the full name of its class, is transient."""
     module, _, kind = name.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), kind)

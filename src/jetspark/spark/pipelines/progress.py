@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from jetspark.spark.progress.reports import lag
+from jetspark.spark.progress.reports import lag, lag_by_stream
 
 
 class FlowProgress(msgspec.Struct, frozen=True, kw_only=True, tag="progress", tag_field="event"):
@@ -81,8 +81,8 @@ def progress_of(flow: str, report: Mapping[str, Any]) -> FlowProgress:
     duration = report.get("durationMs") or {}
     seconds = duration.get("triggerExecution", 0) / 1000
     rows = int(report.get("numInputRows") or 0)
-    sources = lag({"sources": report.get("sources") or ()})
-    known = [each.behind for each in sources if each.behind is not None]
+    sources = {"sources": report.get("sources") or ()}
+    known = [behind for behind in lag_by_stream(sources).values() if behind is not None]
     return FlowProgress(
         flow=flow,
         time=str(report.get("timestamp", "")),
@@ -91,6 +91,6 @@ def progress_of(flow: str, report: Mapping[str, Any]) -> FlowProgress:
         rows_per_second=rows / seconds if seconds else 0.0,
         batch_seconds=seconds,
         lag=sum(known) if known else None,
-        next={each.stream: each.next for each in sources},
+        next={each.stream: each.next for each in lag(sources)},
         observed=report.get("observedMetrics") or {},
     )

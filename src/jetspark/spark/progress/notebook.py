@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from jetspark.spark.progress.reports import lag, progress_report
+from jetspark.spark.progress.reports import lag, lag_by_stream, progress_report
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -85,8 +85,8 @@ def _plot(progresses: Sequence[Mapping[str, Any]]) -> str:
     """Return the lag of each stream over the reports as an inline SVG; empty with few reports."""
     history: dict[str, list[int | None]] = {}
     for at, progress in enumerate(progresses):
-        for one in lag(progress):
-            history.setdefault(one.stream, [None] * at).append(one.behind)
+        for stream, behind in lag_by_stream(progress).items():
+            history.setdefault(stream, [None] * at).append(behind)
         for values in history.values():
             values.extend([None] * (at + 1 - len(values)))
     known = [value for values in history.values() for value in values if value is not None]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 from jetspark.spark.connection_settings import CONNECTION_OPTIONS, parse_connection
 from jetspark.spark.connections import ConnectionCache, connect
 from jetspark.spark.option_reader import OptionReader, Use
-from jetspark.spark.progress.reports import Report, watch
+from jetspark.spark.progress.reports import Report, await_reports, watch
 from jetspark.subjects.tokens import is_valid_literal
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ class ProgressPublisher:
         self._listener = watch(spark, self._publish)
 
     def close(self) -> None:
-        """Stop publishing and close the connection."""
+        """Publish what Spark still has to report, stop, and close the connection."""
+        await_reports(self._spark)
         self._spark.streams.removeListener(self._listener)
         self._connections.close()
 
@@ -67,6 +68,7 @@ def publish_progress(spark: "SparkSession", subject: str, **options: str) -> Pro
     the connection options of the formats. Each message is a report as ``watch`` passes it: rows,
     bytes, lag by stream, durations, the start and the end of a query. A stream that stores the
     subject keeps a history. If no server answers, reports are dropped and the error is logged; the
-    query is not affected. ``close()``, or leaving ``with``, ends it.
+    query is not affected. ``close()``, or leaving ``with``, ends it, after the reports of what has
+    happened so far (over Spark Connect, without those that have not arrived).
     """
     return ProgressPublisher(spark, subject, options)

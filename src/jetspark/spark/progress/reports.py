@@ -7,8 +7,9 @@ observed metrics (``observed``): everything here is derived from these two.
 
 import json
 import logging
+import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from jetspark.spark.needs import needs_spark
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 Report = dict[str, Any]
 
 _log = logging.getLogger("jetspark.spark.progress")
+
+# Spark calls listeners in a thread: a query that has ended may not have been reported yet.
+_REPORTED_MS: Final = 10_000
 
 
 class SourceLag(NamedTuple):
@@ -60,6 +64,15 @@ def lag(query: "StreamingQuery | Mapping[str, Any]") -> list[SourceLag]:
     return found
 
 
+def lag_by_stream(progress: Mapping[str, Any]) -> dict[str, int | None]:
+    """Return the lag of each stream; of several reads of one, as in a self join, the largest."""
+    found: dict[str, int | None] = {}
+    for each in lag(progress):
+        known = [one for one in (found.get(each.stream), each.behind) if one is not None]
+        found[each.stream] = max(known, default=None)
+    return found
+
+
 def watch(
     spark: "SparkSession", report: Callable[[Report], None] | None = None
 ) -> "StreamingQueryListener":
@@ -69,7 +82,8 @@ def watch(
     ``error`` at the end of a query. Without ``report`` the dicts are logged as JSON to the logger
     ``jetspark.spark.progress``. Works with classic Spark and with Connect, where ``report`` runs
     in the client. An error in ``report`` is logged and does not affect the query.
-    ``spark.streams.removeListener(...)`` with the returned listener ends it.
+    ``spark.streams.removeListener(...)`` with the returned listener ends it; Spark reports the end
+    of a query a little after ``awaitTermination`` has returned.
     """
     with needs_spark():
         from jetspark.spark.progress.listener import ProgressListener
@@ -77,6 +91,23 @@ def watch(
     listener = ProgressListener(report or _log_report)
     spark.streams.addListener(listener)
     return listener
+
+
+def await_reports(spark: "SparkSession") -> None:
+    """Wait until listeners were called for everything that queries have done so far.
+
+    Without it, a listener that is removed after ``awaitTermination`` misses the last reports. A
+    Connect client does not know what its server has not sent yet.
+    """
+    context = getattr(cast("Any", spark), "_sc", None)
+    if context is None or context._jsc is None:  # noqa: SLF001 - Spark Connect, or Spark has ended
+        return
+    from py4j.protocol import Py4JError
+
+    try:
+        context._jsc.sc().listenerBus().waitUntilEmpty(_REPORTED_MS)  # noqa: SLF001
+    except Py4JError as error:
+        _log.warning("the last reports of streaming queries may be missing: %s", error)
 
 
 def progress_report(progress: Mapping[str, Any]) -> Report:
@@ -101,7 +132,7 @@ def progress_report(progress: Mapping[str, Any]) -> Report:
         "rows": progress["numInputRows"],
         "rowsPerSecond": progress["processedRowsPerSecond"],
         "bytes": sum(counted) if counted else None,
-        "lag": {each.stream: each.behind for each in lag(progress)},
+        "lag": lag_by_stream(progress),
         "durationsMs": dict(progress["durationMs"]),
         "observed": observed,
     }
@@ -153,4 +184,6 @@ def _items(row: Any) -> list[tuple[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no NaN and no infinity
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

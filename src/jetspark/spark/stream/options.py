@@ -268,7 +268,7 @@ def parse_source_options(
         batch_size=reader.take("batchSize", positive, BATCH_SIZE),
         max_batch_bytes=reader.take("maxBatchBytes", positive, MAX_BATCH_BYTES),
         on_commit=reader.take("onCommit", _on_commit, ""),
-        progress_consumer=reader.take("progressConsumer", _durable, ""),
+        progress_consumer=reader.take("progressConsumer", durable_name, ""),
         on_recreate=reader.take("onRecreate", partial(word_of, OnRecreate), None),
         read_mode=reader.take("readMode", partial(word_of, ReadMode), ReadMode.AUTO),
         trigger=parse_trigger(reader) if streaming else None,
@@ -551,7 +551,8 @@ def _on_commit(text: str) -> str:
     return "" if word.lower() == "none" else "purge"
 
 
-def _durable(text: str) -> str:
+def durable_name(text: str) -> str:
+    """Parse the name of a durable consumer."""
     problem = consumer_name_problem(text)
     if problem is not None:
         raise ValueError(f"{text!r} is not a name of a consumer: {problem}")

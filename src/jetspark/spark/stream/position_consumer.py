@@ -46,7 +46,8 @@ class PositionConsumers:
         for name, place in committed.items():
             shown = self._shown.get(name)
             same = shown is not None and (shown.next, shown.created) == (place.next, place.created)
-            if same or not is_selected(self._options, name):
+            # Before sequence 1 is the initial snapshot of a bucket: nothing has been read yet.
+            if same or place.next < 1 or not is_selected(self._options, name):
                 continue
             try:
                 self._move(self._options.for_stream(name), place)

@@ -94,6 +94,13 @@ def planning(options: SourceOptions) -> AbstractContextManager[sync.Client]:
     )
 
 
+def no_bucket(format_name: str, kind: str, bucket: str) -> str:
+    """Describe a bucket or an object store that does not exist, for ``lend_for_planning``."""
+    prefix = next((one for one in _BUCKETS if bucket.startswith(one)), "")
+    hint = f" ({prefix} is part of the name of its stream: leave it out)" if prefix else ""
+    return f"format {format_name!r}: {kind} {bucket!r} does not exist{hint}"
+
+
 def _shown(options: SourceOptions) -> tuple[str, str]:
     """Return the streams of a read for messages, and what must exist."""
     if options.stream:

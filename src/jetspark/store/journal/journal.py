@@ -308,12 +308,12 @@ class Journal:
     # Release -----------------------------------------------------------------------------------
 
     def release(
-        self, *, everything: bool = False, go_on: Callable[[], bool] = lambda: True
+        self, *, everything: bool = False, may_continue: Callable[[], bool] = lambda: True
     ) -> list[JournaledSegment]:
         """Sync the segments that hold full files, or all; files without any can be used again.
 
         Returns the segments that could not be synced: their groups stay in the journal. Waits for
-        the disk, as long as ``go_on``.
+        the disk, as long as ``may_continue()``.
         """
         with self._lock:
             full = list(self._full)
@@ -322,7 +322,7 @@ class Journal:
         failed: list[JournaledSegment] = []
         for file in files:
             for segment in list(file.segments):
-                if not segment.holds(file.last) or segment in failed or not go_on():
+                if not segment.holds(file.last) or segment in failed or not may_continue():
                     continue
                 if not self._sync(segment):
                     failed.append(segment)
@@ -557,14 +557,14 @@ class Journal:
 
     # The end -----------------------------------------------------------------------------------
 
-    def close(self, go_on: Callable[[], bool] = lambda: True) -> bool:
+    def close(self, may_continue: Callable[[], bool] = lambda: True) -> bool:
         """Sync all segments and remove the files; True if the journal has nothing any more.
 
-        As long as ``go_on``: if that ends, the next start reads the journal. Raises OSError if it
-        is unknown what is left.
+        As long as ``may_continue()``: otherwise the next start reads the rest. Raises OSError if
+        it is unknown what is left.
         """
         if self._zombie is None:
-            self.release(everything=True, go_on=go_on)
+            self.release(everything=True, may_continue=may_continue)
         with self._lock:
             files = [*self._full, *([self._current] if self._current else []), *self._free]
             self._full, self._free, self._current = [], [], None

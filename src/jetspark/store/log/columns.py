@@ -61,6 +61,22 @@ class Columns:
         self.weight += size
         self.held += size
 
+    def add_moved(self, offset: i64, columns: "Columns", i: i64) -> None:
+        """Append a row of other columns, whose record is at ``offset`` in this file.
+
+        If its message was removed meanwhile, the record is in the file anyway.
+        """
+        self.add(offset, columns.subjects[i], columns.size_at(i))
+        last: i64 = len(self.nexts) - 1
+        self.nexts[last] = columns.nexts[i]
+        if columns.offsets[i] == NOWHERE:
+            self.offsets[last] = NOWHERE
+            self.live -= 1
+
+    def start_at(self, base: i64) -> None:
+        """Start with this sequence; no row exists yet."""
+        self.base = base
+
     def remove(self, i: i64) -> i64:
         """Remove the message of a row; return its accounted size, 0 if it was removed before."""
         size = self.size_at(i)

@@ -21,7 +21,7 @@ from jetspark.store.log.index import PatternFlags, StreamIndex
 from jetspark.subjects.match import matches
 from jetspark.subjects.tokens import is_literal
 
-# Consumers count again after so many messages were removed at once, instead of one by one.
+# Consumers recount once after this many messages were removed at once, not for each of them.
 MANY: Final[i64] = 1024
 # A search for the newest messages of a pattern visits this many rows per turn.
 ROWS_PER_STEP: Final[i64] = 16_384
@@ -208,8 +208,15 @@ class PendingDeletions:
                 return True
         return False
 
+    def has_seq(self, index: StreamIndex, seq: i64) -> bool:
+        """Return whether a durable message is about to be removed."""
+        columns = index.segment_of(seq)
+        if columns is None:
+            return False
+        return self.has(seq, index.entries[i64(columns.subjects[seq - columns.base])].subject)
+
     def below(self, pattern: bytes) -> i64:
-        """Return below which sequence this very pattern is about to be purged; 0: it is not."""
+        """Return the sequence below which exactly this pattern is about to be purged; 0: none."""
         found = self.purges.get(pattern)
         return 0 if found is None else i64(found[1])
 
@@ -295,7 +302,7 @@ class KeepSearch:
         self.end: i64 = 0
 
     def step(self, pending: PendingDeletions, rows: i64) -> bool:
-        """Visit so many rows; True when finished. Messages about to be removed do not count."""
+        """Visit up to ``rows`` rows; True when finished. Pending deletions do not count."""
         index = self.index
         n: i64 = index.segment_at(self.seq)
         while n >= 0:

@@ -81,6 +81,7 @@ class Group:
         synced: bool = True,
         before: Preparation | None = None,
         parts: Parts | None = None,
+        last_seq: i64 = 0,
     ) -> None:
         # What must be done first, where the group is written; it may set the handle.
         self.before: Preparation | None = before
@@ -105,7 +106,7 @@ class Group:
         # Whether the journal may have it; else it must be written to its segment with a sync.
         self.may_share: bool = False
         # The last sequence that was assigned with it.
-        self.last_seq: i64 = 0
+        self.last_seq: i64 = last_seq
         # Whether it is on disk in the journal; its segment may not be synced yet.
         self.shared: bool = False
         # The end of the filler of a young stream; 0: it has manifests.

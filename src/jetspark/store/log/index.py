@@ -48,9 +48,13 @@ KEPT_PATTERNS: Final = 4
 KEPT_ENTRIES: Final = 2048
 # A search for the newest message of a pattern tries this many messages first.
 TRIED: Final[i64] = 1024
-# At most this many messages are left by a removal of all others at once.
+# A quick search visits at most this many subjects, of the order or of a small stream, or rows.
+QUICK_SUBJECTS: Final[i64] = 4096
+QUICK_ROWS: Final[i64] = 262_144
+_LONG: Final[i64] = -1
+# Everything else is removed at once if at most this many messages are left.
 CLEARED_BUT: Final[i64] = 1024
-# It takes as long for this many subjects as one by one for a message.
+# Forgetting this many subjects at once takes as long as removing one message individually.
 CLEARED_SUBJECTS: Final[i64] = 16
 _UNKNOWN: Final[u8] = 0
 _NO: Final[u8] = 1
@@ -408,6 +412,60 @@ class StreamIndex:
                     nearest = entry.first
         return self.next_seq(seq, self.mask_of(like)) if within else nearest
 
+    def quick_next(self, seq: i64, pattern: bytes) -> i64:
+        """Return what ``next_match`` does; -1 if that takes long."""
+        seq = max(seq, self.first_seq)
+        like: list[SubjectEntry] | None
+        if is_literal(pattern):
+            entry = self.subjects.get(pattern)
+            like = [] if entry is None else [entry]
+        else:
+            found = self.nearest_match(seq, pattern, TRIED)
+            if found > 0 or self.last_seq - seq < TRIED:
+                return found
+            like = self._quick_entries(pattern)
+            if like is None:
+                return _LONG
+        nearest: i64 = 0
+        within = False
+        for entry in like:
+            if entry.count > 0 and entry.last >= seq:
+                if entry.first < seq:
+                    within = True
+                elif nearest == 0 or entry.first < nearest:
+                    nearest = entry.first
+        if not within:
+            return nearest
+        end = nearest if nearest > 0 else self.last_seq
+        return _LONG if end - seq > QUICK_ROWS else self.next_seq(seq, self.mask_of(like))
+
+    def quick_last(self, pattern: bytes) -> i64:
+        """Return what ``last_match`` does; -1 if that takes long."""
+        if is_literal(pattern):
+            return self.last_match(pattern)
+        last = self.newest_match(pattern, TRIED)
+        if last > 0:
+            return last
+        like = self._quick_entries(pattern)
+        if like is None:
+            return _LONG
+        for entry in like:
+            if entry.count > 0 and entry.last > last:
+                last = entry.last
+        return last
+
+    def _quick_entries(self, pattern: bytes) -> list[SubjectEntry] | None:
+        """Return the entries whose subjects match; None if finding them takes long."""
+        count: i64 = len(self.entries)
+        if count <= QUICK_SUBJECTS:
+            return self.entries_like(pattern)
+        if self.order.state != MADE:
+            if count > ORDER_AT_ONCE:
+                self.order_wanted = True
+                return None
+            self.make_order()
+        return self.ordered_like(pattern, QUICK_SUBJECTS)
+
     def nearest_match(self, seq: i64, pattern: bytes, rows: i64) -> i64:
         """Return the first of ``rows`` messages from ``seq`` on whose subject matches; 0: none."""
         n: i64 = max(i64(0), self.segment_at(seq))
@@ -703,9 +761,9 @@ class StreamIndex:
         self.first_seq = self.last_seq + 1
 
     def clear_below(self, end: i64) -> bool:
-        """Remove every message below a sequence; False, and nothing is done: too many are not.
+        """Remove every message below a sequence at once; False, unchanged, if many are left.
 
-        At once, as a rollup of everything does: it keeps the newest message.
+        For rollups of everything, which keep the newest message.
         """
         end = min(end, self.last_seq + 1)
         if not self.segments or self.last_seq - end > CLEARED_BUT:
@@ -826,7 +884,7 @@ class StreamIndex:
             pass
 
     def sweep_step(self, staged: list[SubjectEntry], count: i64) -> bool:
-        """Visit so many subjects and forget those without messages; True when finished.
+        """Visit up to ``count`` subjects and forget those without messages; True when finished.
 
         From the highest id down, so that the ids at the end are dropped altogether. ``staged``
         are the subjects of staged messages.

@@ -7,6 +7,7 @@ been removed.
 
 from mypy_extensions import i64
 
+from jetspark.store.format.manifest import Identity
 from jetspark.store.log.index import StreamIndex
 from jetspark.store.log.subject_table import SubjectEntry
 
@@ -19,14 +20,6 @@ class Limits:
         self.max_bytes: i64 = max(max_bytes, i64(0))
         self.max_per_subject: i64 = max(max_per_subject, i64(0))
         self.any: bool = self.max_msgs > 0 or self.max_bytes > 0 or self.max_per_subject > 0
-
-    def equals(self, other: "Limits") -> bool:
-        """Return whether two limits are the same."""
-        return (
-            self.max_msgs == other.max_msgs
-            and self.max_bytes == other.max_bytes
-            and self.max_per_subject == other.max_per_subject
-        )
 
     def evict(self, index: StreamIndex, entry: SubjectEntry) -> None:
         """Evict what exceeds the limits after a message of a subject was added."""
@@ -60,3 +53,8 @@ class Limits:
             for entry in index.entries:
                 while i64(entry.count) > self.max_per_subject:
                     index.remove(entry.first)
+
+
+def limits_of(identity: Identity) -> Limits:
+    """Return the limits in an identity."""
+    return Limits(identity.max_msgs, identity.max_bytes, identity.max_per_subject)

@@ -58,7 +58,7 @@ from jetspark.store.log.engine_state import (
 )
 from jetspark.store.log.group import Group, Parts
 from jetspark.store.log.index import StreamIndex
-from jetspark.store.log.limits import Limits
+from jetspark.store.log.limits import Limits, limits_of
 from jetspark.store.log.preparation import Preparation
 from jetspark.store.log.staged_rows import Row, StagedRows
 from jetspark.store.log.subject_purge import purged_of, rare_entries, subject_chains
@@ -89,7 +89,6 @@ class Staged:
         durability: Durability,
         engine_state: EngineState,
         identity: Identity,
-        limits: Limits,
         seq: i64,
         time: i64,
     ) -> None:
@@ -124,19 +123,15 @@ class Staged:
         # The atomic batch that is being staged, and the flags of its next record.
         self.batch: Batch | None = None
         self.batch_flags: i64 = 0
-        # The configuration that was decided; the limits in its record, and the requested ones.
+        # The configuration that was decided, and the limits in it.
         self.document: bytes = bytes(identity.config)
         self.revision: i64 = identity.revision
-        self.limits: Limits = Limits(
-            identity.max_msgs, identity.max_bytes, identity.max_per_subject
-        )
-        self.wanted_limits: Limits = limits
-        # Records that must precede the next one: a skip over assigned sequences that must not be
-        # reused; a configuration with limits that are in force and not recorded yet.
+        self.limits: Limits = limits_of(identity)
+        # The next record must be preceded by a skip over assigned sequences that must not be
+        # reused.
         self.skip_needed: bool = seq > index.last_seq
-        self.limits_due: bool = not limits.equals(self.limits)
 
-    def drop(self, identity: Identity, limits: Limits) -> "Staged":
+    def drop(self, identity: Identity) -> "Staged":
         """Drop everything staged; return the ``Staged`` with which the log continues.
 
         Sequences and ids that were assigned are not assigned again.
@@ -155,7 +150,6 @@ class Staged:
             self.durability,
             self.durable_engine_state,
             identity,
-            limits,
             self.seq,
             self.time,
         )
@@ -227,6 +221,7 @@ class Staged:
             synced,
             before,
             parts,
+            self.seq,
         )
         self.writer = BytesWriter()
         self.parts = None
@@ -236,7 +231,6 @@ class Staged:
         self.open_messages = 0
         self.open_bytes = 0
         self.in_flight = group
-        group.last_seq = self.seq
         return group
 
     def landed(self) -> Group:
@@ -272,7 +266,7 @@ class Staged:
         time. Raises StoreReadOnly after a failed write, and ValueError, with nothing staged, for
         values that a record cannot hold.
         """
-        if self.skip_needed or self.limits_due or self.access.read_only:
+        if self.skip_needed or self.access.read_only:
             self.add_prelude()
         time = max(self.time + 1, now + self.timeline.lead)
         seq = self.seq + 1
@@ -335,13 +329,11 @@ class Staged:
         return record_length(head, 0)
 
     def add_prelude(self) -> None:
-        """Stage the records that must precede the next one."""
+        """Stage the record that must precede the next one; raises StoreReadOnly."""
         if self.access.read_only:
             raise StoreReadOnly("the stream is read-only until it has been opened again")
         if self.skip_needed:
             self.add_skip(b"")
-        if self.limits_due:
-            self.add_configuration(self.document)
 
     def add_skip(self, more: bytes) -> None:
         """Stage a record that the sequences after the durable ones are not reused.
@@ -794,37 +786,23 @@ class Staged:
 
     # Configuration -----------------------------------------------------------------------------
 
-    def configure(self, document: bytes) -> None:
-        """Stage a configuration, with the limits last requested.
+    def configure(self, document: bytes, limits: Limits | None = None) -> None:
+        """Stage a configuration, with other limits or the same ones.
 
-        Raises StoreReadOnly after a failed write.
+        Limits evict when the record is applied, as at replay, and not before: a change that cannot
+        be written removes nothing. Raises StoreReadOnly after a failed write.
         """
         self.add_prelude()
+        if limits is not None:
+            self.limits = limits
         self.add_configuration(document)
 
-    def want_limits(self, limits: Limits) -> bool:
-        """Request limits; True if they were staged, after what is staged already.
-
-        Otherwise the log records them before its next record.
-        """
-        self.wanted_limits = limits
-        if limits.equals(self.limits):
-            self.limits_due = False
-        elif not self.is_empty and not self.access.read_only:
-            self.add_configuration(self.document)
-            return True
-        else:
-            self.limits_due = True
-        return False
-
     def add_configuration(self, document: bytes) -> None:
-        """Stage a configuration record with the limits last requested.
+        """Stage a configuration record with the limits.
 
         Its body: as-of sequence, revision, first sequence, three limits, document. Messages below
         the first sequence were removed for reasons that are not recorded, such as their age.
         """
-        self.limits_due = False
-        self.limits = self.wanted_limits
         self.document = document
         self.revision += 1
         body = BytesWriter()

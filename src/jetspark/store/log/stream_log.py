@@ -55,7 +55,7 @@ from jetspark.store.log.durability import Durability
 from jetspark.store.log.engine_state import EngineState
 from jetspark.store.log.group import Group
 from jetspark.store.log.index import RECYCLED_PER_TURN, StreamIndex
-from jetspark.store.log.limits import Limits
+from jetspark.store.log.limits import Limits, limits_of
 from jetspark.store.log.preparation import NewSegment, Preparation
 from jetspark.store.log.reader import LogReader
 from jetspark.store.log.segments import Segments
@@ -120,7 +120,6 @@ class StreamLog:
             self.durability,
             self.engine_state,
             identity,
-            self.limits,
             0,
             0,
         )
@@ -284,7 +283,7 @@ class StreamLog:
         it has been reopened and verified, because what the disk holds is unknown.
         """
         group = self.staged.in_flight
-        self.staged = self.staged.drop(self.identity, self.limits)
+        self.staged = self.staged.drop(self.identity)
         if self.closed:
             if group is not None:
                 self.close_group_files(group)
@@ -315,20 +314,6 @@ class StreamLog:
         """Continue after ``hold``."""
         self.staged.release()
         self.held = False
-
-    def set_limits(self, max_msgs: i64, max_bytes: i64, max_per_subject: i64) -> None:
-        """Set the limits (0 or less: no limit); excess messages are removed at once.
-
-        The log records it before its next record, so that a replay removes the same messages at
-        the same place. If something is staged, the change is staged after it, and dropped if that
-        fails.
-        """
-        limits = Limits(max_msgs, max_bytes, max_per_subject)
-        if self.staged.want_limits(limits):
-            return
-        if self.staged.is_empty or self.access.read_only:
-            self.limits = limits
-            limits.enforce(self.index)
 
     # Segments ----------------------------------------------------------------------------------
 
@@ -519,7 +504,6 @@ class StreamLog:
             self.durability,
             self.engine_state,
             self.identity,
-            self.limits,
             seq,
             self.index.last_time,
         )
@@ -728,8 +712,3 @@ class StreamLog:
         for handle in group.handles():
             if handle not in needed:
                 self.segments.close_handle(handle)
-
-
-def limits_of(identity: Identity) -> Limits:
-    """Return the limits in an identity."""
-    return Limits(identity.max_msgs, identity.max_bytes, identity.max_per_subject)

@@ -2,7 +2,7 @@
 
 A dict takes 50 bytes and more per subject, zeroed and copied whole each time it grows. Here a slot
 is one word, with open addressing: 31 bits of the subject's hash (so that hardly any entry is
-visited in vain, and growing visits none) and the id of the entry, counted from 1.
+visited needlessly, and growing visits none) and the id of the entry, counted from 1.
 
 A table that grows or shrinks is moved to its new slots incrementally: moving a million of them in
 one turn of the loop would block all clients.
@@ -10,7 +10,7 @@ one turn of the loop would block all clients.
 
 from typing import Final
 
-from librt.vecs import vec
+from librt.vecs import extend, vec
 from mypy_extensions import i32, i64, mypyc_attr
 
 _SLOTS_MIN: Final = 64
@@ -21,6 +21,10 @@ _MOVED: Final[i64] = -1
 # This many slots are moved with each added subject: all of them long before the new ones are full,
 # since only two in three are used.
 _MOVED_WITH_EACH: Final[i64] = 8
+# A table of at least this size prepares its next slots from half full on: to clear millions of
+# them at once takes milliseconds. From there to two thirds, each added subject clears this many.
+_PREPARED_FROM: Final[i64] = 1 << 16
+_CLEARED: Final[vec[i64]] = vec[i64]([0] * 16)
 
 
 @mypyc_attr(acyclic=True)  # there may be a million: nothing for the garbage collector to visit
@@ -81,6 +85,8 @@ class SubjectTable:
         # While the table is moved: its previous slots, and how many of them were visited.
         self.before: vec[i64] = vec[i64]()
         self.moved: i64 = 0
+        # The next slots, as far as they are cleared.
+        self._coming: vec[i64] = vec[i64]()
 
     def get(self, subject: bytes) -> SubjectEntry | None:
         """Return the entry of a subject; None if it has none."""
@@ -154,8 +160,11 @@ class SubjectTable:
         self.used += 1
         if len(self.before) > 0:
             self.move(_MOVED_WITH_EACH)
-        if self.used * 3 > i64(len(self.slots)) * 2:
-            self._resize(2 * i64(len(self.slots)))
+        size: i64 = len(self.slots)
+        if self.used * 3 > size * 2:
+            self._resize(2 * size)
+        elif size >= _PREPARED_FROM and self.used * 2 > size:
+            self._prepare(2 * size)
         mark: i64 = hash(entry.subject)
         self._put(((mark & _HASH) << 32) | (i64(entry.id) + 1))
 
@@ -202,12 +211,27 @@ class SubjectTable:
             at = (at + 1) & last
         slots[at] = slot
 
+    def _prepare(self, size: i64) -> None:
+        """Clear some of the next slots, which are this many."""
+        coming = self._coming
+        if len(coming) == 0:
+            # Memory that is reserved; it is touched as it is cleared.
+            coming = vec[i64]([0], capacity=int(size))
+        if i64(len(coming)) < size:
+            some = min(size - i64(len(coming)), i64(len(_CLEARED)))
+            self._coming = extend(coming, _CLEARED[:some])
+
     def _resize(self, size: i64) -> None:
         """Change the number of slots; the content is moved to them from now on."""
         self.move(i64(len(self.before)))
         self.before = self.slots
         self.moved = 0
-        self.slots = vec[i64]([0] * int(size))
+        coming = self._coming
+        self._coming = vec[i64]()
+        if i64(len(coming)) == size:
+            self.slots = coming
+        else:
+            self.slots = vec[i64]([0] * int(size))
 
     def move(self, count: i64) -> bool:
         """Move ``count`` slots; True when nothing is left to move."""

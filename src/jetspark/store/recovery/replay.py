@@ -66,7 +66,7 @@ from jetspark.store.recovery.findings import (
     acknowledged_until,
     is_mark,
 )
-from jetspark.store.recovery.later import LaterSegments, is_anchored, stated_sequence
+from jetspark.store.recovery.later_segments import LaterSegments, is_anchored, stated_sequence
 
 __all__ = ["Recovery", "replay_segment"]
 
@@ -264,10 +264,8 @@ def next_good(log: StreamLog, data: bytes, at: i64, later: LaterSegments) -> i64
     end: i64 = len(data)
     if at + FIXED <= end:
         length = log.codec.framed_length(data, at)
-        if length > 0 and at + length <= end:
-            mark = mark_inside(log, data, at, at + length)
-            if mark >= 0:
-                return mark
+        # With a mark inside, other records may be before it: found then, and found again.
+        if length > 0 and at + length <= end and not has_mark(log, data, at, at + length):
             if at + length == end:
                 return -1
             if good_length(log, data, at + length, later, until) > 0:
@@ -280,8 +278,8 @@ def next_good(log: StreamLog, data: bytes, at: i64, later: LaterSegments) -> i64
     return -1
 
 
-def mark_inside(log: StreamLog, data: bytes, at: i64, end: i64) -> i64:
-    """Return where an earlier recovery found the file ending inside the record at ``at``, or -1.
+def has_mark(log: StreamLog, data: bytes, at: i64, end: i64) -> bool:
+    """Return whether an earlier recovery found the file ending inside the record at ``at``.
 
     That record was truncated, and later writes overwrote the place where it ended. A message may
     contain bytes of a segment, including marks: those skip sequences of the past.
@@ -293,9 +291,9 @@ def mark_inside(log: StreamLog, data: bytes, at: i64, end: i64) -> i64:
             and is_mark(data, position)
             and read_i64_le(data, i64(position) + FIXED) > log.index.last_seq
         ):
-            return position
+            return True
         position = data.find(MAGIC_BYTES, position + 1, int(end))
-    return -1
+    return False
 
 
 def last_before(data: bytes, at: i64) -> i64:

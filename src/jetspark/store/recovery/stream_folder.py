@@ -52,7 +52,7 @@ from jetspark.store.recovery.findings import (
     Recovery,
     last_group,
 )
-from jetspark.store.recovery.later import LaterSegments
+from jetspark.store.recovery.later_segments import LaterSegments
 from jetspark.store.recovery.overlong import LENGTH_MAX as OVERLONG
 from jetspark.store.recovery.overlong import length_to_read
 from jetspark.store.recovery.own_files import OwnFiles
@@ -159,7 +159,7 @@ class StreamFolder:
         own = OwnFiles(self._files, self._folder, names)
         manifest: Manifest | None = None
         damaged = list(COPIES)
-        # What is not listed is not opened in vain: a start has many streams to open.
+        # Files that do not exist are not opened: a start has many streams to open.
         if any(name in names for name in COPIES):
             manifest, damaged = read_manifests(self._files, self._folder, own.stream_id)
         identity = manifest.identity if manifest else own.identity()
@@ -623,8 +623,7 @@ class StreamFolder:
     ) -> None:
         bad = BadRange(log.index.segments[-1].start + first, end - first)
         if last_seq > log.index.last_seq:
-            bad.first_seq = log.index.last_seq + 1
-            bad.last_seq = last_seq
+            bad.missing(log.index.last_seq + 1, last_seq)
         recovery.pending.append(bad)
 
     def _keep_young(self, log: StreamLog, name: str, recovery: Recovery, *, stays: bool) -> None:
@@ -647,14 +646,14 @@ class StreamFolder:
         tail = Tail(log, data, good)
         if recovery.is_unread(int(log.index.segments[-1].start) + good, len(data) - good):
             # It may be intact: nothing is truncated.
-            tail.verdict = DOUBTFUL
+            tail.judge(DOUBTFUL)
         elif log.index.last_seq < self._stored or recovery.is_stored(self._stored):
             # Not the rest of an interrupted write: some of it was on disk. The mark says so: at
             # later starts the sequences after it are on disk as well.
-            tail.verdict = DAMAGED
+            tail.judge(DAMAGED)
         if self._is_overlong:
             # The content is unknown: no more than fits into a segment.
-            tail.last_seq = log.index.last_seq + self._segment_size // OVERHEAD
+            tail.limit(log.index.last_seq + self._segment_size // OVERHEAD)
         if good < len(data):
             self._add_pending(log, good, len(data), recovery, int(tail.last_seq))
         recovery.settle(tail.verdict, log.index.segments[-1].start + tail.since)

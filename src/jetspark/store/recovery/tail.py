@@ -75,6 +75,14 @@ class Tail:
             # Even less than a whole record: its sequence was assigned.
             self.last_seq += max(i64(1), (end - unframed) // OVERHEAD)
 
+    def judge(self, verdict: i64) -> None:
+        """Replace the verdict: what is known of the stream proves more than these bytes."""
+        self.verdict = verdict
+
+    def limit(self, last_seq: i64) -> None:
+        """Set the highest sequence that it may have contained."""
+        self.last_seq = last_seq
+
     def cutting(self, log: StreamLog, data: bytes, good: i64) -> bool:
         """Return whether these bytes are what an interrupted recovery was truncating."""
         size = OVERHEAD + MARK_BODY

@@ -147,17 +147,12 @@ def take_over(index: StreamIndex, sources: list[Source], fresh: Columns) -> list
                 i: i64 = seq - columns.base
                 skipped = seq - target.base - len(target.offsets)
                 if len(target.offsets) == 0:
-                    target.base = seq
+                    target.start_at(seq)
                 elif skipped > HOLES_MAX:
                     target = Columns(fresh.handle, seq, fresh.start, fresh.name)
                     rows.append(target)
                 else:
                     target.add_holes(skipped)
-                target.add(source.moved[k], columns.subjects[i], columns.size_at(i))
-                target.nexts[len(target.nexts) - 1] = columns.nexts[i]
-                if columns.offsets[i] == NOWHERE:
-                    # It is in the new file anyway.
-                    target.offsets[len(target.offsets) - 1] = NOWHERE
-                    target.live -= 1
+                target.add_moved(source.moved[k], columns, i)
             k += 1
     return rows

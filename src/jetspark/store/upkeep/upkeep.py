@@ -39,7 +39,7 @@ class Upkeep:
         self.reader: LogReader = reader
         self.rates: UpkeepRates = rates
         self.counts: UpkeepCounts = UpkeepCounts()
-        # Engine time, as given last.
+        # The engine time of the last `tick`.
         self.now: i64 = 0
         # The current task, and whether another thread runs it.
         self.task: Task | None = None

@@ -21,7 +21,7 @@ def test_a_deleted_stream_starts_again() -> None:
 
 
 def test_a_stream_that_was_created_again_starts_over_when_it_is_opened() -> None:
-    """By whomever: its old sequences would be waited for in vain."""
+    """By any client: waiting for its old sequences would never end."""
     marks = HighWater(enabled=True)
     marks.opened("A", 1000)
     marks.note("A", 5)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.support.virtual_loop import run_virtually
 
 from jetspark import Timeout
 from jetspark.client.jetstream import local_copy
@@ -167,20 +168,24 @@ async def test_a_wait_that_ends_early_leaves_nothing() -> None:
     await copy.close()
 
 
-async def test_filling_may_take_long_as_long_as_something_comes() -> None:
-    feed, clock = Feed(), Hands()
-    feed.initial_done = False
-    copy = LocalCopy(feed, "b", filters=(">",), max_bytes=9000, ttl_ns=0, clock=clock)
-    starting = asyncio.create_task(copy.start(0.3))
-    for n in range(1, 5):
-        await asyncio.sleep(0.1)
-        await feed.give(entry(f"k{n}", n))
-    going_on = not starting.done()
-    with pytest.raises(RequestTimeout, match=r"nothing arrived within 0.3 s \(4 entries so far\)"):
-        await starting
+def test_filling_may_take_long_as_long_as_something_comes() -> None:
+    async def main() -> None:
+        feed, clock = Feed(), Hands()
+        feed.initial_done = False
+        copy = LocalCopy(feed, "b", filters=(">",), max_bytes=9000, ttl_ns=0, clock=clock)
+        starting = asyncio.create_task(copy.start(0.3))
+        for n in range(1, 5):
+            await asyncio.sleep(0.2)
+            await feed.give(entry(f"k{n}", n))
+        filling = not starting.done()
+        expected = r"nothing arrived within 0.3 s \(4 entries so far\)"
+        with pytest.raises(RequestTimeout, match=expected):
+            await starting
 
-    assert going_on
-    assert feed.stopped
+        assert filling
+        assert feed.stopped
+
+    run_virtually(main())
 
 
 async def test_too_much_ends_it_and_frees_the_memory() -> None:

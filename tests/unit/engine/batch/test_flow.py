@@ -178,8 +178,7 @@ def test_a_time_between_quick_and_slow_changes_nothing() -> None:
 
 
 def test_every_batch_may_send_at_least_one_message(bench: Bench) -> None:
-    batch = FastBatch(b"x", BY_REPLY, False, bench.now)
-    batch.asked = 10
+    batch = FastBatch(b"x", BY_REPLY, False, b"", 10, 0, bench.now)
     control = FlowControl()
     control.pressure = PRESSURE_MAX
     control.begin(batch, 1000)

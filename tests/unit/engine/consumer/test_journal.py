@@ -10,6 +10,8 @@ from tests.unit.engine.consumer.conftest import MS, SECOND, World, sequences
 
 from jetspark.api.enums import AckPolicy, DeliverPolicy, Storage
 from jetspark.engine.consumer.consumer import Consumer
+from jetspark.engine.consumer.journal import CHANGES_MAX, Journal
+from jetspark.engine.wall import Wall
 from jetspark.units import Nanoseconds
 
 
@@ -323,8 +325,8 @@ def test_a_consumer_that_was_saved_and_deleted_is_not_kept(world: World) -> None
     assert world.engine.consumer_services.run_queue.unsaved == {}
 
 
-def test_a_consumer_counts_nothing_that_left_before_it_came(world: World) -> None:
-    """What went while no one looked is not taken off the count of who looks later."""
+def test_messages_removed_before_a_consumer_exists_do_not_reduce_its_count(world: World) -> None:
+    """Messages removed before a consumer was created do not reduce its count."""
     stream = world.stream()
     world.publish(stream, b"s.a", b"s.b", b"s.b")
     consumer = world.consumer(stream, "c")
@@ -341,3 +343,31 @@ def test_a_consumer_counts_nothing_that_left_before_it_came(world: World) -> Non
     assert world.info(later).num_pending == 3
     world.pull(b"10", key=b"S.d")
     assert sequences(world.got()) == [1, 3, 4]
+
+
+def test_only_the_first_record_and_one_after_a_failure_are_complete_states(world: World) -> None:
+    """The others have the changes: a complete state may be large."""
+    stream = world.stream()
+    world.publish(stream, *[b"s.a"] * 3)
+    journal = Journal(world.consumer(stream).state, Wall())
+
+    whole = [journal.next_record(world.now)[0] for _ in range(3)]
+    journal.start_again()
+    whole += [journal.next_record(world.now)[0] for _ in range(2)]
+
+    assert whole == [True, False, False, True, False]
+
+
+def test_changes_that_are_larger_than_the_state_end_with_a_complete_one(world: World) -> None:
+    """Otherwise a start would have to read more and more of them."""
+    stream = world.stream()
+    journal = Journal(world.consumer(stream).state, Wall())
+    size = 0
+
+    while True:
+        whole, body = journal.next_record(world.now)
+        if whole and size > 0:
+            break
+        size += len(body)
+
+    assert CHANGES_MAX < size < 2 * CHANGES_MAX

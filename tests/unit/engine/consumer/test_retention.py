@@ -9,6 +9,7 @@ import pytest
 from tests.unit.engine.consumer.conftest import MS, SECOND, World, sequences
 
 from jetspark.api.enums import AckPolicy, DeliverPolicy, Retention
+from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
 
 
@@ -314,3 +315,58 @@ def test_refused_removals_are_not_tried_again_at_once(world: World, queue: Strea
     world.pass_time(10 * SECOND)  # raises when deadlines never end
 
     assert kept(queue) == [1]
+
+
+def many_unwanted(world: World, retention: Retention, count: int = 9_000) -> Stream:
+    """A stream that takes several turns to be searched, and consumers that want nothing of it."""
+    stream = world.stream(retention=retention)
+    wanted = {"filter_subject": "s.a"} if retention == Retention.INTEREST else {}
+    world.consumer(stream, "all", **wanted)
+    for number in range(40):
+        world.consumer(stream, f"c{number}", filter_subject="s.none")
+    for _ in range(count):
+        stream.log.staged.add_message(b"s.a", 0, b"x\r\n", world.now)
+    world.engine.mark_dirty(stream)
+    world.commit()
+    assert len(kept(stream)) == count
+    return stream
+
+
+def update(world: World, retention: bytes) -> None:
+    body = b'{"name":"S","subjects":["s.>"],"retention":"%b"}' % retention
+    handle(world.engine, b"STREAM.UPDATE.S", body, b"_U", world.now, world.outbox)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_a_change_to_interest_that_the_disk_refused_removes_nothing(
+    world: World, code: int
+) -> None:
+    stream = many_unwanted(world, Retention.LIMITS)
+    world.engine.consumers.drop(stream, stream.consumers["all"], world.now, world.outbox)
+    world.turn()
+
+    update(world, b"interest")
+    world.refuse = OSError(code, "no")
+    world.commit()
+    world.refuse = None
+    world.turn()
+
+    assert b"error" in world.got(b"_U")[0][3]
+    assert len(kept(stream)) == 9_000
+    world.crash()
+    assert len(kept(world.engine.streams["S"])) == 9_000
+
+
+def test_a_change_to_limits_keeps_what_was_not_removed_yet(world: World) -> None:
+    """The last consumer that needed the messages left just before."""
+    stream = many_unwanted(world, Retention.INTEREST)
+    world.engine.consumers.drop(stream, stream.consumers["all"], world.now, world.outbox)
+
+    update(world, b"limits")
+    world.commit()
+    answered = len(kept(stream))
+    world.turn()
+
+    assert b"error" not in world.got(b"_U")[0][3]
+    assert 0 < answered < 9_000
+    assert len(kept(stream)) == answered

@@ -61,7 +61,7 @@ class ScriptedFeed:
             chunk.subjects.append(b"a")
             chunk.headers.append(b"")
             chunk.payloads.append(b"%d" % seq)
-        chunk.through = max(through, *sequences, 0)
+        chunk.finish(max(through, *sequences, 0))
         self.waiting.append(chunk)
         self.woken()
 

@@ -25,7 +25,7 @@ def test_a_full_window_says_so_and_forgets_nothing() -> None:
     assert window.is_full()
     assert window.find(b"a", 99) == 1
 
-    window.expire(100)
+    window.expire(100, 10)
     assert not window.is_full()
     assert window.find(b"b", 100) == 2
 
@@ -36,7 +36,7 @@ def test_a_long_queue_gives_its_front_back() -> None:
     for n in range(count):
         window.add(b"%d" % n, n + 1, n)
 
-    window.expire(count + 90)
+    window.expire(count + 90, count)
 
     assert len(window.queue) == 9
     assert window.find(b"%d" % (count - 1), count + 90) == count
@@ -88,3 +88,38 @@ def test_the_window_agrees_with_a_plain_model(
         else:
             window.forget_after(durable)
             model = {k: v for k, v in model.items() if v[0] <= durable}
+
+
+def test_very_many_ids_that_expire_together_are_forgotten_some_at_a_time() -> None:
+    count = 10_000
+    window = DuplicateWindow(100, count)
+    for n in range(count):
+        window.add(b"%d" % n, n + 1, n // 100)
+    assert window.is_full()
+
+    # None is found any more, although most are still to be forgotten; and there is room at once.
+    now = 1_000
+    assert all(window.find(b"%d" % n, now) == 0 for n in range(0, count, 1_000))
+    assert len(window) > count // 2
+    for n in range(0, count, 7):
+        assert window.enter(b"%d" % n, count + n + 1, now)
+        assert not window.enter(b"%d" % n, count + count + n, now)
+    for n in range(count):
+        assert window.find(b"%d" % n, now + 1) == (0 if n % 7 else count + n + 1)
+    window.expire(now + 1, count)
+    assert len(window) == len(range(0, count, 7))
+
+
+def test_ids_of_messages_that_failed_are_forgotten_while_older_ones_expire() -> None:
+    window = DuplicateWindow(100, 10_000)
+    for n in range(1_000):
+        window.add(b"%d" % n, n + 1, 0)
+    assert window.find(b"5", 100) == 0
+    window.add(b"new", 1_001, 100)
+    window.forget_after(1_000)
+
+    # The sequence is given to another message: of a batch that takes the place of one.
+    assert window.find(b"new", 100) == 0
+    window.add(b"other", 1_001, 100)
+    assert window.find(b"other", 150) == 1_001
+    assert window.find(b"other", 200) == 0

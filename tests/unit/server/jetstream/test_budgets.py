@@ -4,7 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from jetspark.server.jetstream.budgets import memory_budget, output_budget, storage_budget
+from jetspark.server.jetstream.budgets import (
+    input_budget,
+    memory_budget,
+    output_budget,
+    storage_budget,
+)
 
 
 def test_memory_and_disk_count_for_three_quarters(tmp_path: Path) -> None:
@@ -26,6 +31,11 @@ def test_unread_output_may_be_half_of_the_machine_or_the_container(
     assert output_budget(0, tmp_path, tmp_path / "memory.max") == expected * 1024
     assert output_budget(0, tmp_path, tmp_path / "nowhere") == 2048 * 1024
     assert output_budget(7, tmp_path) == 7
+
+
+def test_unprocessed_input_may_be_half_as_much_unless_it_is_configured() -> None:
+    assert input_budget(0) == output_budget(0) // 2 > 0
+    assert input_budget(7) == 7
 
 
 @pytest.mark.parametrize("text", ["", "MemTotal:\n", "MemTotal: x kB\n"])

@@ -1,16 +1,21 @@
 """Options of format ``nats_kv``: typed, checked all at once, none ignored."""
 
+from collections.abc import Callable, Mapping
+
 import pytest
 
 pytest.importorskip("pyspark")
 
 from jetspark.spark.kv.options import (
+    DELTA_OPTIONS,
     Consistency,
     parse_kv_feed_options,
     parse_kv_options,
     parse_kv_sink_options,
 )
 from jetspark.spark.option_reader import InvalidOptions
+
+Parse = Callable[[Mapping[str, str]], object]
 
 NEEDED = {"servers": "nats://localhost:4222", "bucket": "PRICES"}
 
@@ -63,3 +68,14 @@ def test_a_feed_has_one_beginning() -> None:
 def test_a_write_needs_a_bucket() -> None:
     with pytest.raises(InvalidOptions, match="bucket is missing"):
         parse_kv_sink_options({"servers": "nats://localhost:4222"}, streaming=False)
+
+
+@pytest.mark.parametrize("option", sorted(DELTA_OPTIONS))
+@pytest.mark.parametrize("parse", [parse_kv_options, parse_kv_feed_options])
+def test_an_option_of_delta_is_refused_with_what_replaces_it(option: str, parse: Parse) -> None:
+    with pytest.raises(InvalidOptions) as refused:
+        parse({**NEEDED, option: "1"})
+
+    assert str(refused.value) == (
+        f"format 'nats_kv': {option!r} is an option of Delta: use {DELTA_OPTIONS[option]}"
+    )

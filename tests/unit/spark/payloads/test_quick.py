@@ -83,3 +83,16 @@ def test_a_batch_that_does_not_fit_does_no_harm_to_the_next() -> None:
         assert [row["_rescued"] is not None for row in rows] == [
             payload == bad for payload in payloads
         ]
+
+
+def test_the_greatest_float_is_one_in_the_few_digits_that_others_write() -> None:
+    """As a double it is a little above it: Spark's own encoder writes it so."""
+    greatest = 3.4028234663852886e38
+    texts = ["3.4028235E38", "-3.4028235E38", "3.4028235677973362e38", repr(greatest)]
+
+    usual, exact = both("f float", *(f'{{"f":{text}}}'.encode() for text in texts))
+    _, beyond = both("f float", b'{"f":3.4028235677973367e38}')
+
+    assert usual == exact
+    assert [row["f"] for row in usual.to_pylist()] == [greatest, -greatest, greatest, greatest]
+    assert beyond.to_pylist()[0]["f"] is None

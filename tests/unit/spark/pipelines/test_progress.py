@@ -53,6 +53,12 @@ def test_a_stream_that_was_created_again_counts_from_its_beginning() -> None:
     assert progress_of("orders", {**REPORT, "sources": [source]}).lag == 40
 
 
+def test_a_stream_that_is_read_twice_is_counted_once() -> None:
+    sources = [{"endOffset": offset(A=at), "latestOffset": offset(A=9)} for at in (5, 7)]
+
+    assert progress_of("orders", {**REPORT, "sources": sources}).lag == 4
+
+
 def test_offsets_may_come_as_text() -> None:
     source = {"endOffset": json.dumps(offset(A=5)), "latestOffset": json.dumps(offset(A=9))}
 

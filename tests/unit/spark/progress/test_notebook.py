@@ -65,3 +65,12 @@ def test_the_view_has_the_position_and_lag_of_each_stream_and_a_plot() -> None:
         "0.0,0.0 480.0,40.0",
         "480.0,72.0",
     ]
+
+
+def test_a_stream_that_is_read_twice_has_one_line_in_the_plot() -> None:
+    twice = _progress(0, {"A": (5, 105)})
+    twice["sources"] = [*twice["sources"], *_progress(0, {"A": (55, 105)})["sources"]]
+
+    page = ET.fromstring(f"<div>{_view(twice, twice)._repr_html_()}</div>")
+
+    assert [line.get("points") for line in page.iter("polyline")] == ["0.0,0.0 480.0,0.0"]

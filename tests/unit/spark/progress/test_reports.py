@@ -78,6 +78,29 @@ def test_a_report_is_json_with_rows_bytes_and_lag() -> None:
     }  # fmt: skip
 
 
+def test_a_stream_that_is_read_twice_is_as_late_as_its_slower_read() -> None:
+    """As in a self join, whose sources have positions of their own."""
+    sources = [
+        {"endOffset": offset(2, at), "latestOffset": latest}
+        for at, latest in ((4, offset(2, 16)), (11, offset(2, 16)), (2, None))
+    ]
+
+    report = progress_report(progress(None, None, sources=sources))
+
+    assert report["lag"] == {"ORDERS": 12}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_metric_that_json_does_not_have_is_text(value: float) -> None:
+    seen = Row(mean=value)
+
+    report = progress_report(progress(None, None, observedMetrics={"in": seen}))
+
+    assert json.loads(json.dumps(report, allow_nan=False))["observed"] == {
+        "in": {"mean": str(value)}
+    }
+
+
 def test_an_error_in_the_function_is_logged_and_goes_no_further(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -38,9 +38,9 @@ def full(bench: "Bench") -> "Bench":
             bench.log.staged.delete(15)
             bench.log.staged.purge(12, b"s.3", 0)
         if number == 30:
-            bench.log.set_limits(0, 0, 5)
+            bench.limit(0, 0, 5)
         if number == 40:
-            bench.log.set_limits(25, 0, 0)
+            bench.limit(25, 0, 0)
     return bench
 
 

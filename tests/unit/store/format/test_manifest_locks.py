@@ -52,8 +52,8 @@ def files() -> SlowSync:
 
 def test_a_slow_manifest_does_not_hold_up_other_streams(files: SlowSync) -> None:
     names = ("a.seg",)
-    chore = threading.Thread(target=note_stored, args=(files, Path("/SLOW"), 1, Stored(7, names)))
-    chore.start()
+    task = threading.Thread(target=note_stored, args=(files, Path("/SLOW"), 1, Stored(7, names)))
+    task.start()
     assert files.begun.wait(60)
 
     done = threading.Event()
@@ -67,7 +67,7 @@ def test_a_slow_manifest_does_not_hold_up_other_streams(files: SlowSync) -> None
     loop.start()
     waited = not done.wait(20)
     files.end.set()
-    chore.join()
+    task.join()
     loop.join()
 
     assert not waited

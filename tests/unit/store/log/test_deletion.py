@@ -424,11 +424,11 @@ def test_an_old_removal_that_turns_up_again_is_not_believed(mixed: "Bench", kind
     elif kind == "purge":
         mixed.log.staged.purge(0, b"", 0)
     else:
-        mixed.log.set_limits(1, 0, 0)
+        mixed.limit(1, 0, 0)
         mixed.log.staged.configure(b'{"old":1}')
     commit(mixed)
     copy = mixed.disk.read_file(path)[before:]
-    mixed.log.set_limits(0, 0, 0)
+    mixed.limit(0, 0, 0)
     mixed.log.staged.configure(b'{"new":1}')
     commit(mixed)
     mixed.publish(b"ten", b"eleven")
@@ -506,7 +506,7 @@ def test_an_index_says_what_was_removed_to_who_asks(bench: "Bench") -> None:
     commit(bench)
     assert removed(index) == []
     index.tracking = True
-    bench.log.set_limits(2, 0, 0)
+    bench.limit(2, 0, 0)
     bench.publish(b"3", b"4", subject=b"x")
     bench.publish(b"5")
     bench.log.staged.delete(4)

@@ -20,7 +20,7 @@ def commit(bench: "Bench") -> None:
 
 
 def keep_house(bench: "Bench") -> None:
-    """All chores, with the writes they ask for."""
+    """All tasks, with the writes they ask for."""
     while True:
         while bench.log.maintain():
             pass

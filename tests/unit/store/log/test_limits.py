@@ -33,7 +33,7 @@ def settled(bench: "Bench") -> list[int]:
 
 
 def test_the_oldest_goes_when_a_message_is_too_much(bench: "Bench") -> None:
-    bench.log.set_limits(3, 0, 0)
+    bench.limit(3, 0, 0)
     for _ in range(5):
         bench.publish(b"x")
 
@@ -43,7 +43,7 @@ def test_the_oldest_goes_when_a_message_is_too_much(bench: "Bench") -> None:
 
 def test_limits_evict_after_storing(bench: "Bench") -> None:
     """A message larger than max_bytes is acked and then evicted."""
-    bench.log.set_limits(0, 200, 0)
+    bench.limit(0, 200, 0)
     bench.publish(b"x" * 100)
     assert bench.publish(b"y" * 500) == [2]
 
@@ -52,7 +52,7 @@ def test_limits_evict_after_storing(bench: "Bench") -> None:
 
 
 def test_each_subject_keeps_its_newest(bench: "Bench") -> None:
-    bench.log.set_limits(0, 0, 2)
+    bench.limit(0, 0, 2)
     for number in range(9):
         bench.publish(b"x", subject=b"s.%d" % (number % 2))
 
@@ -60,7 +60,7 @@ def test_each_subject_keeps_its_newest(bench: "Bench") -> None:
 
 
 def test_the_subject_makes_room_before_others_have_to(bench: "Bench") -> None:
-    bench.log.set_limits(2, 0, 1)
+    bench.limit(2, 0, 1)
     bench.publish(b"x", subject=b"a")
     bench.publish(b"x", subject=b"b")
     bench.publish(b"x", subject=b"b")
@@ -68,23 +68,25 @@ def test_the_subject_makes_room_before_others_have_to(bench: "Bench") -> None:
     assert settled(bench) == [1, 3]
 
 
-def test_lower_limits_evict_at_once(bench: "Bench") -> None:
+def test_lower_limits_evict_when_they_are_written(bench: "Bench") -> None:
     """wire.md, Streams, UPDATE."""
     bench.publish(*[b"x"] * 9)
-    bench.log.set_limits(4, 0, 0)
-    assert sequences(bench.log) == [6, 7, 8, 9]
-    bench.log.set_limits(2, 0, 0)
-    assert sequences(bench.log) == [8, 9]
+    for limit, left in ((4, [6, 7, 8, 9]), (2, [8, 9])):
+        before = sequences(bench.log)
+        bench.limit(limit, 0, 0)
+        assert sequences(bench.log) == before
+        commit(bench)
+        assert sequences(bench.log) == left
     bench.publish(b"x")
     assert settled(bench) == [9, 10]
 
 
 def test_limits_that_are_staged_hold_from_their_place_on(bench: "Bench") -> None:
     """Raised while messages are in flight: those are evicted as before, here and at replay."""
-    bench.log.set_limits(2, 0, 0)
+    bench.limit(2, 0, 0)
     bench.publish(b"1", b"2")
     bench.stage(b"3")
-    bench.log.set_limits(5, 0, 0)
+    bench.limit(5, 0, 0)
     bench.stage(b"4", b"5")
     commit(bench)
 
@@ -92,7 +94,7 @@ def test_limits_that_are_staged_hold_from_their_place_on(bench: "Bench") -> None
 
 
 def test_what_was_evicted_stays_gone_when_room_is_made(bench: "Bench") -> None:
-    bench.log.set_limits(3, 0, 0)
+    bench.limit(3, 0, 0)
     bench.publish(*[b"x"] * 6)
     bench.log.staged.delete(5)
     commit(bench)
@@ -100,25 +102,10 @@ def test_what_was_evicted_stays_gone_when_room_is_made(bench: "Bench") -> None:
     assert settled(bench) == [4, 6]
 
 
-def test_limits_are_said_once(bench: "Bench") -> None:
-    bench.log.set_limits(3, 0, 0)
-    bench.log.set_limits(3, 0, 0)
-    bench.publish(b"x")
-    assert bench.log.index.position == 2, "a configuration and a message"
-    bench.reopen()
-    bench.log.set_limits(3, 0, 0)
-    bench.publish(b"x")
-    assert bench.log.index.position == 3
-    bench.log.set_limits(4, 0, 0)
-    bench.log.set_limits(3, -1, -5)
-    bench.publish(b"x")
-    assert bench.log.index.position == 4, "nothing was changed in the end"
-
-
-def test_limits_that_fail_are_forgotten_if_they_were_staged(bench: "Bench") -> None:
+def test_limits_that_fail_are_forgotten(bench: "Bench") -> None:
     bench.publish(b"1", b"2", b"3")
     bench.stage(b"4")
-    bench.log.set_limits(1, 0, 0)
+    bench.limit(1, 0, 0)
     bench.disk.fail(1, errno.ENOSPC)
     with pytest.raises(OSError, match="No space"):
         bench.write()
@@ -126,20 +113,6 @@ def test_limits_that_fail_are_forgotten_if_they_were_staged(bench: "Bench") -> N
     bench.publish(b"5")
 
     assert settled(bench) == [1, 2, 3, 5]
-
-
-def test_limits_in_force_are_said_after_a_failure(bench: "Bench") -> None:
-    bench.log.set_limits(2, 0, 0)
-    bench.stage(b"1")
-    bench.disk.fail(1, errno.ENOSPC)
-    with pytest.raises(OSError, match="No space"):
-        bench.write()
-    bench.log.fail(no_space=True)
-    bench.publish(b"2", b"3", b"4")
-    bench.log.staged.delete(4)
-    commit(bench)
-
-    assert settled(bench) == [3]
 
 
 def test_counts_for_decisions_have_what_is_staged(bench: "Bench") -> None:
@@ -183,7 +156,7 @@ def test_a_configuration_is_in_force_when_it_is_durable(bench: "Bench") -> None:
 
 def test_a_configuration_survives_without_its_manifests(bench: "Bench") -> None:
     """Never drop a stream because metadata is damaged."""
-    bench.log.set_limits(3, 0, 0)
+    bench.limit(3, 0, 0)
     bench.log.staged.configure(b'{"a":1}')
     commit(bench)
     bench.publish(*[b"x"] * 5)
@@ -216,11 +189,11 @@ def test_a_manifest_that_cannot_be_written_is_renewed_by_the_next_start(bench: "
 @pytest.mark.parametrize("raised", [False, True], ids=["lowered", "raised"])
 def test_damage_to_a_change_of_limits_costs_no_message(bench: "Bench", raised: bool) -> None:
     """Nothing is evicted after bytes that may have said what the limits are."""
-    bench.log.set_limits(2 if raised else 9, 0, 0)
+    bench.limit(2 if raised else 9, 0, 0)
     bench.publish(*[b"x"] * 4)
     path = bench.segments()[0]
     at = bench.disk.paths()[path]
-    bench.log.set_limits(9 if raised else 3, 0, 0)
+    bench.limit(9 if raised else 3, 0, 0)
     bench.publish(*[b"x"] * 4)
     bench.publish(b"x")
     left = sequences(bench.log)
@@ -266,7 +239,7 @@ def test_a_configuration_remembers_what_had_expired(bench: "Bench") -> None:
 
 
 def test_a_segment_without_messages_is_removed(bench: "Bench") -> None:
-    bench.log.set_limits(3, 0, 0)
+    bench.limit(3, 0, 0)
     for _ in range(30):
         bench.publish(b"x" * 1_000)
     handles = bench.disk.open_handles
@@ -338,7 +311,7 @@ def test_a_segment_that_cannot_be_removed_is_tried_again(bench: "Bench") -> None
 
 def test_removals_that_a_kill_left_unsynced_do_not_bring_messages_back(bench: "Bench") -> None:
     """The older segment came back without the newer one that listed what was deleted."""
-    bench.log.set_limits(0, 1_200, 0)
+    bench.limit(0, 1_200, 0)
     for _ in range(40):
         bench.publish(b"x" * 1_000)
     left: list[SimulatedDisk] = []

@@ -493,3 +493,26 @@ def test_a_closed_log_takes_and_gives_nothing(bench: "Bench") -> None:
     assert bench.log.reader.locate(1) == (b"", 0)
     with pytest.raises(StoreReadOnly):
         bench.stage(b"two")
+
+
+def test_a_segment_that_could_not_be_started_is_started_with_the_next_group(
+    bench: "Bench",
+) -> None:
+    """The failed attempt may have created it: nothing more is written before it."""
+    bench.publish(b"one")
+    bench.disk.fail(1, errno.ENOSPC)
+    with pytest.raises(OSError, match="No space"):
+        bench.log.roll()
+
+    bench.stage(b"two")
+    group = bench.log.take_group()
+    assert group is not None
+    group.prepare()
+    bench.disk.write_synced(int(group.handle), [group.blob], int(group.offset))
+    bench.log.commit()
+
+    assert [path.name for path in bench.segments()] == [
+        columns.name for columns in bench.log.index.segments
+    ]
+    assert len(bench.segments()) == 2
+    assert bodies(bench) == {1: b"one", 2: b"two"}

@@ -116,7 +116,7 @@ def test_a_batch_exists_as_a_whole_or_not_at_all(lazy: "Bench") -> None:
 
 
 def test_nothing_is_removed_before_what_took_its_place_is_synced(lazy: "Bench") -> None:
-    lazy.log.set_limits(3, 0, 0)
+    lazy.limit(3, 0, 0)
     for _ in range(30):
         publish(lazy, b"x" * 1_000)
         while lazy.log.maintain():

@@ -89,6 +89,40 @@ def test_what_is_written_where_a_cut_record_ended_is_served(after: int) -> None:
         assert served[1] == served[0], f"cut by {cut}"
 
 
+@pytest.mark.parametrize("after", [1, 40])
+def test_a_record_that_lies_inside_a_cut_one_is_served_by_every_start(after: int) -> None:
+    """The next start passed over it, up to the mark of the one before."""
+    disk = SimulatedDisk()
+    store = open_store(disk)
+    log = store.create(stream_identity(1))
+    for group in ([b"first"], [b"x" * 2_000, b"third"]):
+        for text in group:
+            log.staged.add_message(b"s", 0, text + b"\r\n", 1_000)
+        commit(disk, log)
+    columns = log.index.segments[0]
+    cut, third = (int(columns.offset_at(i)) for i in (1, 2))
+    end = int(log.segments.end)
+    log.close()
+    store.close()
+    (path,) = (path for path in disk.paths() if path.suffix == ".seg")
+    content = disk.read_file(path)
+    # As if sectors had been written in the wrong place.
+    disk.put(path, content[: cut + 500] + content[third:end])
+    served: list[set[int]] = []
+    for publishes in (after, 0):
+        store = open_store(disk)
+        (log,) = store.open(lambda _identity, _recovery: None)
+        for _ in range(publishes):
+            log.staged.add_message(b"s.new", 0, b"new\r\n", 10_000)
+            commit(disk, log)
+        served.append(set(messages(log)))
+        log.close()
+        store.close()
+
+    assert served[0] >= {1, 3}
+    assert served[1] == served[0]
+
+
 def test_a_folder_with_nothing_but_files_of_another_stream_is_a_copy_of_that_stream() -> None:
     """The server reports it and serves the original (``test_unserved_streams.py``)."""
     assert run(1, 1000455) == 10

@@ -416,6 +416,44 @@ def test_records_of_a_later_segment_at_the_end_of_an_earlier_one_cost_nothing(
 
 
 @pytest.mark.parametrize("ended", [stop, kill])
+@pytest.mark.parametrize("kept", [[5], [6, 7], [8]])
+def test_copies_of_records_that_a_rewritten_segment_lacks_cost_nothing(
+    bench: Bench, ended: object, kept: list[int]
+) -> None:
+    """They were removed since; to believe them would leave out what is before them."""
+    fill(bench)
+    stop(bench)
+    first, second, *_ = bench.segments()
+    copied = bench.disk.read_file(second)
+    bench.reopen(bench.disk)
+    index = bench.log.index
+    rows = range(int(index.segments[1].base), int(index.segments[2].base))
+    assert set(kept) < set(rows)
+    for seq in rows:
+        if seq not in kept:
+            assert bench.log.staged.delete(seq)
+    bench.write()
+    bench.log.commit()
+    while bench.log.maintain():
+        pass
+    assert len(bench.disk.read_file(second)) < len(copied), "it was rewritten"
+    expected = messages(bench.log)
+    assert callable(ended)
+    ended(bench)
+    bench.disk.put(first, bench.disk.read_file(first) + copied)
+    for name in bench.disk.list_folder(first.parent):
+        if name.endswith(SUFFIX):
+            bench.disk.lose(first.parent / name)
+
+    for _ in range(2):
+        bench.reopen(bench.disk)
+
+        assert messages(bench.log) == expected
+        assert not lost(bench)
+        stop(bench)
+
+
+@pytest.mark.parametrize("ended", [stop, kill])
 def test_what_was_stored_without_a_segment_is_served_when_that_is_put_back(
     bench: Bench, ended: object
 ) -> None:

@@ -99,7 +99,7 @@ def test_remaining_messages_exist_after_the_next_start(small: "Bench") -> None:
 
 def test_a_bucket_with_history_one_stays_small(small: "Bench") -> None:
     """10,000 keys written 1,000,000 times: about 3 times what exists, and two segments."""
-    small.log.set_limits(0, 0, 1)
+    small.limit(0, 0, 1)
     keys = 40
     peak = 0
     for n in range(4000):
@@ -117,7 +117,7 @@ def test_a_bucket_with_history_one_stays_small(small: "Bench") -> None:
 
 def test_few_files_are_left_of_many(small: "Bench") -> None:
     """Neighbours become one file: handles do not grow with what was ever written."""
-    small.log.set_limits(0, 0, 1)
+    small.limit(0, 0, 1)
     for n in range(1500):
         # One key of each few records is never written again.
         small.publish(BODY, subject=b"k.%d" % (n if n % 40 == 0 else n % 3))
@@ -133,7 +133,7 @@ def test_few_files_are_left_of_many(small: "Bench") -> None:
 
 def test_rows_of_deleted_things_are_removed(small: "Bench") -> None:
     """The memory of an index follows what exists."""
-    small.log.set_limits(0, 0, 1)
+    small.limit(0, 0, 1)
     small.publish(BODY, subject=b"rare")
     for n in range(1000):
         small.publish(BODY, subject=b"k.%d" % (n % 3))
@@ -247,7 +247,7 @@ def test_messages_evicted_during_the_rewriting_stay_evicted(small: "Bench") -> N
     delete(small, [touched[-1], *sparse[1:]])
     left = sequences(small.log)
     size = len(messages(small.log)[1].body)
-    small.log.set_limits(0, int(small.log.index.bytes), 0)
+    small.limit(0, int(small.log.index.bytes), 0)
     chore = small.log.take_task()
     assert isinstance(chore, Compactor)
     assert [source.name for source in chore.sources] == [small.segments()[2].name]
@@ -383,7 +383,7 @@ def test_configurations_of_rewritten_segments_are_in_the_head_of_the_new_one(
     small: "Bench",
 ) -> None:
     seqs = fill(small, 20)
-    small.log.set_limits(0, 0, 30)
+    small.limit(0, 0, 30)
     small.log.staged.configure(b'{"n":1}')
     small.write()
     small.log.commit()
@@ -401,7 +401,7 @@ def test_configurations_of_rewritten_segments_are_in_the_head_of_the_new_one(
 
 
 def test_the_speed_of_rewriting_is_an_argument(small: "Bench") -> None:
-    """Rate-limited by bytes per second; ``Housekeeper`` waits as long as a chore says."""
+    """Rate-limited by bytes per second; ``Housekeeper`` waits as long as a task says."""
     small.log.upkeep.rates = UpkeepRates(compaction_rate=1000)
     seqs = fill(small)
     delete(small, [seq for seq in seqs if seq % 5])

@@ -1,4 +1,4 @@
-"""Chores in the background: done once, reported once, and stopped at any point."""
+"""Tasks in the background: done once, reported once, and stopped at any point."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench
 
 
-class Chore:
+class Task:
     """So many steps; may wait for a gate, or raise in the last one."""
 
     def __init__(self, steps: int, gate: threading.Event | None = None, error: str = "") -> None:
@@ -37,7 +37,7 @@ class Chore:
         return self.pause
 
 
-class SlowChore(Chore):
+class SlowTask(Task):
     """A minute between two steps."""
 
     def __init__(self, steps: int) -> None:
@@ -65,29 +65,29 @@ class Loop:
             call()
 
 
-def test_a_chore_is_done_to_its_end_and_reported_once() -> None:
+def test_a_task_is_done_to_its_end_and_reported_once() -> None:
     loop = Loop()
     ended: list[bool] = []
     keeper = Housekeeper(loop.hand_back)
-    chore = Chore(5)
-    keeper.start(chore, ended.append)
-    keeper.start(Chore(1), ended.append)
+    task = Task(5)
+    keeper.start(task, ended.append)
+    keeper.start(Task(1), ended.append)
     loop.run(2)
     keeper.close()
 
-    assert chore.left == 0
+    assert task.left == 0
     assert ended == [False, False]
 
 
-def test_a_chore_that_must_go_slowly_lets_others_pass() -> None:
+def test_a_task_that_must_go_slowly_lets_others_pass() -> None:
     """Compaction is limited in bytes per second; nothing waits for it."""
     loop = Loop()
     ended: list[str] = []
     keeper = Housekeeper(loop.hand_back, lambda: 0)
-    slow = SlowChore(5)
+    slow = SlowTask(5)
     keeper.start(slow, lambda _failed: ended.append("slow"))
     assert slow.begun.wait(10)
-    keeper.start(Chore(1), lambda _failed: ended.append("quick"))
+    keeper.start(Task(1), lambda _failed: ended.append("quick"))
     loop.run(1)
 
     assert (ended, slow.left) == (["quick"], 4)
@@ -97,26 +97,26 @@ def test_a_chore_that_must_go_slowly_lets_others_pass() -> None:
     assert ended == ["quick", "slow"]
 
 
-def test_chores_of_one_kind_share_one_pace() -> None:
+def test_tasks_of_one_kind_share_one_pace() -> None:
     """A thousand streams are not read a thousand times as fast."""
     loop = Loop()
     keeper = Housekeeper(loop.hand_back, lambda: 0)
-    chores = [SlowChore(5) for _ in range(3)]
-    for chore in chores:
-        keeper.start(chore, lambda _failed: None)
-    assert chores[0].begun.wait(10)
-    keeper.start(Chore(1), lambda _failed: None)
+    tasks = [SlowTask(5) for _ in range(3)]
+    for task in tasks:
+        keeper.start(task, lambda _failed: None)
+    assert tasks[0].begun.wait(10)
+    keeper.start(Task(1), lambda _failed: None)
     loop.run(1)
     keeper.close()
 
-    assert [chore.left for chore in chores] == [4, 5, 5]
+    assert [task.left for task in tasks] == [4, 5, 5]
 
 
 def test_a_task_that_waited_continues() -> None:
     loop = Loop()
     ended: list[bool] = []
     keeper = Housekeeper(loop.hand_back, time.monotonic_ns)
-    slow = Chore(4)
+    slow = Task(4)
     slow.pause = 1000
     keeper.start(slow, ended.append)
     loop.run(1)
@@ -125,12 +125,12 @@ def test_a_task_that_waited_continues() -> None:
     assert (ended, slow.left) == ([False], 0)
 
 
-def test_an_error_ends_the_chore_and_not_the_thread(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_ends_the_task_and_not_the_thread(caplog: pytest.LogCaptureFixture) -> None:
     loop = Loop()
     ended: list[bool] = []
     keeper = Housekeeper(loop.hand_back)
-    keeper.start(Chore(2, error="no disk"), ended.append, what="Upkeep of stream 'S'")
-    keeper.start(Chore(1), ended.append)
+    keeper.start(Task(2, error="no disk"), ended.append, what="Upkeep of stream 'S'")
+    keeper.start(Task(1), ended.append)
     loop.run(2)
     keeper.close()
 
@@ -143,21 +143,21 @@ def test_closing_stops_after_the_step_in_progress() -> None:
     loop, gate = Loop(), threading.Event()
     ended: list[bool] = []
     keeper = Housekeeper(loop.hand_back)
-    chore = Chore(1_000_000, gate)
-    keeper.start(chore, ended.append)
-    keeper.start(Chore(1), ended.append)
-    assert chore.begun.wait(10)
+    task = Task(1_000_000, gate)
+    keeper.start(task, ended.append)
+    keeper.start(Task(1), ended.append)
+    assert task.begun.wait(10)
     threading.Timer(0, gate.set).start()
     keeper.close()
     keeper.close()
 
-    assert chore.left > 0
+    assert task.left > 0
     assert ended == [True, True]
     # What was handed back before comes too late.
     for call in loop.calls:
         call()
     assert ended == [True, True]
-    keeper.start(Chore(1), ended.append)
+    keeper.start(Task(1), ended.append)
     assert ended == [True, True, True]
 
 
@@ -168,20 +168,20 @@ def test_a_closed_housekeeper_that_had_nothing_to_do_has_no_thread() -> None:
     assert threading.active_count() == before
 
 
-def test_a_log_closes_when_its_chore_comes_back(bench: "Bench") -> None:
-    """A file that a chore reads must not be someone else's meanwhile."""
+def test_a_log_closes_when_its_task_comes_back(bench: "Bench") -> None:
+    """A file that a task reads must not be someone else's meanwhile."""
     for _ in range(30):
         bench.publish(b"x" * 1_000)
-    chore = bench.log.take_task()
-    assert chore is not None
+    task = bench.log.take_task()
+    assert task is not None
     assert bench.log.take_task() is None
     assert not bench.log.maintain()
-    chore.step()
-    chore.step()
+    task.step()
+    task.step()
     bench.log.close()
     bench.store.close()
     assert bench.disk.open_handles > 0
-    while not chore.step():
+    while not task.step():
         pass
     bench.log.end_task(failed=False)
 
@@ -195,12 +195,12 @@ def test_a_removal_comes_back_too(bench: "Bench", failed: bool) -> None:
     bench.log.staged.purge(30, b"", 0)
     bench.write()
     bench.log.commit()
-    chore = bench.log.take_task()
-    assert chore is not None
+    task = bench.log.take_task()
+    assert task is not None
     bench.log.close()
     bench.store.close()
     if not failed:
-        chore.step()
+        task.step()
     bench.log.end_task(failed=failed)
 
     assert bench.disk.open_handles == 0
@@ -208,7 +208,7 @@ def test_a_removal_comes_back_too(bench: "Bench", failed: bool) -> None:
     assert list(messages(bench.log)) == [30]
 
 
-def test_chores_are_done_while_the_log_is_written(bench: "Bench") -> None:
+def test_tasks_are_done_while_the_log_is_written(bench: "Bench") -> None:
     """The steps run in a thread, the log continues, and a start finds everything."""
     loop = Loop()
     keeper = Housekeeper(loop.hand_back)
@@ -219,13 +219,13 @@ def test_chores_are_done_while_the_log_is_written(bench: "Bench") -> None:
         ended += not failed
         bench.log.end_task(failed)
 
-    bench.log.set_limits(20, 0, 0)
+    bench.limit(20, 0, 0)
     waiting = 0
     for _ in range(100):
         bench.publish(b"x" * 1_000)
-        chore = bench.log.take_task()
-        if chore is not None:
-            keeper.start(chore, done)
+        task = bench.log.take_task()
+        if task is not None:
+            keeper.start(task, done)
             waiting += 1
             loop.run(1)
     keeper.close()

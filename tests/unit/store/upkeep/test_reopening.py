@@ -28,7 +28,7 @@ def bodies(bench: "Bench") -> dict[int, bytes]:
 
 
 def test_what_a_start_shows_after_a_failed_sync_survives_a_power_failure(bench: "Bench") -> None:
-    bench.log.set_limits(2, 0, 0)
+    bench.limit(2, 0, 0)
     bench.publish(b"one", b"two")
     bench.stage(b"three")
     fail_sync(bench)
@@ -113,12 +113,12 @@ def test_a_log_that_is_closed_while_it_is_verified_gives_its_file_back(bench: "B
     bench.stage(b"never")
     fail_sync(bench)
     bench.log.upkeep.want_reopening(True)
-    chore = bench.log.take_task()
-    assert chore is not None
-    chore.step()
+    task = bench.log.take_task()
+    assert task is not None
+    task.step()
     bench.log.close()
     bench.store.close()
-    chore.step()
+    task.step()
     bench.log.end_task(failed=False)
 
     assert bench.disk.open_handles == 0

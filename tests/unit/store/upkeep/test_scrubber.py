@@ -35,9 +35,9 @@ def keep_house(bench: "Bench", now: int) -> int:
     """Do all that is to be done; how many segments were scrubbed."""
     scrubs = set()
     while bench.log.maintain(now):
-        chore = bench.log.upkeep.task
-        if isinstance(chore, Scrub):
-            scrubs.add(chore.name)
+        task = bench.log.upkeep.task
+        if isinstance(task, Scrub):
+            scrubs.add(task.name)
     return len(scrubs)
 
 
@@ -97,17 +97,17 @@ def test_without_an_interval_nothing_is_scrubbed(full: "Bench") -> None:
 
 def test_it_reads_no_faster_than_it_may(full: "Bench") -> None:
     full.log.upkeep.rates = UpkeepRates(scrub_rate=1000)
-    chore = full.log.take_task(NOW)
-    assert isinstance(chore, Scrub)
+    task = full.log.take_task(NOW)
+    assert isinstance(task, Scrub)
     waited = 0
-    while not chore.step():
-        waited += chore.pause_ns()
+    while not task.step():
+        waited += task.pause_ns()
     full.log.end_task(False)
 
-    assert chore.length < waited * 1000 // 10**9 + 2000
+    assert task.length < waited * 1000 // 10**9 + 2000
 
 
-def test_other_chores_have_their_turn_in_between(bench: "Bench") -> None:
+def test_other_tasks_have_their_turn_in_between(bench: "Bench") -> None:
     """Removing and rewriting do not wait for a segment that is read slowly."""
     bench.segment_size = 3 * SLICE
     bench.reopen()
@@ -115,16 +115,16 @@ def test_other_chores_have_their_turn_in_between(bench: "Bench") -> None:
         bench.publish(bytes(SLICE // 4))
     while bench.log.maintain():
         pass
-    chore = bench.log.take_task(NOW)
-    assert isinstance(chore, Scrub)
+    task = bench.log.take_task(NOW)
+    assert isinstance(task, Scrub)
     steps = 0
-    while not chore.step():
+    while not task.step():
         steps += 1
     bench.log.end_task(False)
 
-    assert not chore.finished
-    assert chore.at < chore.length
-    assert bench.log.take_task(NOW) is chore
+    assert not task.finished
+    assert task.at < task.length
+    assert bench.log.take_task(NOW) is task
 
 
 def test_an_invalid_index_file_is_rebuilt(full: "Bench") -> None:
@@ -150,13 +150,13 @@ def test_a_damaged_manifest_is_written_from_the_other_copy(full: "Bench") -> Non
 
 
 def test_a_disk_that_refuses_is_asked_again_tomorrow(full: "Bench") -> None:
-    chore = full.log.take_task(NOW)
-    assert isinstance(chore, Scrub)
+    task = full.log.take_task(NOW)
+    assert isinstance(task, Scrub)
     full.disk.fail(1, errno.EIO, times=50)
     with pytest.raises(OSError, match="Input/output"):
-        chore.step()
+        task.step()
     full.disk.forget_failures()
     full.log.end_task(True)
 
     assert full.log.quarantine.known == {}
-    assert full.log.upkeep.scrubbed == {chore.name: NOW}
+    assert full.log.upkeep.scrubbed == {task.name: NOW}

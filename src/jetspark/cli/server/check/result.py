@@ -49,11 +49,15 @@ class Result:
         self.warnings: Final[list[str]] = []
         self.oks: Final[list[str]] = []
         self.measures: Final[list[Measure]] = []
-        self.unknown = ""
+        self.unknown: str = ""
 
     def critical(self, text: str) -> None:
         """Report something broken."""
         self.criticals.append(text)
+
+    def failed(self, error: Exception) -> None:
+        """Report that the check itself failed: a traceback would be a warning to a monitor."""
+        self.unknown = f"the check failed: {type(error).__name__}: {error}"
 
     def warn(self, text: str) -> None:
         """Report something that needs attention."""

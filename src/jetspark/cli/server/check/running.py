@@ -28,8 +28,8 @@ def run_check(output: Output, given: dict[str, Any], suite: str, name: str, chec
         asyncio.run(_checked(settings, output, result, check))
     except Error as error:
         result.critical(str(error))
-    except Exception as error:  # noqa: BLE001 - a traceback would be a warning to a monitor
-        result.unknown = f"the check failed: {type(error).__name__}: {error}"
+    except Exception as error:  # noqa: BLE001 - whatever it is, a monitor gets an answer
+        result.failed(error)
     finish(output, result, form, namespace, target)
 
 

@@ -8,9 +8,9 @@ import click
 
 from jetspark.cli.output import Output
 from jetspark.cli.quantities import show_seconds
-from jetspark.cli.server.asking import Answer, ask_servers
 from jetspark.cli.server.check.result import Result
 from jetspark.cli.server.check.running import finish, take_format
+from jetspark.cli.server.querying import Answer, ask_servers
 
 _NANOSECONDS: Final = 1e9
 
@@ -172,6 +172,6 @@ def _run(
         raise
     except click.ClickException as error:
         result.critical(error.format_message())
-    except Exception as error:  # noqa: BLE001 - a traceback would be a warning to a monitor
-        result.unknown = f"the check failed: {type(error).__name__}: {error}"
+    except Exception as error:  # noqa: BLE001 - whatever it is, a monitor gets an answer
+        result.failed(error)
     finish(output, result, form, namespace, target)

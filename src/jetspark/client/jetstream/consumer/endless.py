@@ -524,6 +524,11 @@ class MessageIterator:
         return f"MessageIterator({self._source.label!r}, {'closed' if self.is_closed else 'open'})"
 
 
+async def wait_ended(messages: MessageIterator) -> None:
+    """Wait until no more messages will be handed out."""
+    await messages._ended.wait()  # noqa: SLF001 - a public method would be one for users
+
+
 def give_back(messages: Iterable[JetStreamMessage]) -> None:
     """Redeliver messages that were not started, without waiting for ack_wait."""
     for message in messages:

@@ -158,4 +158,4 @@ def is_status(message: Message) -> bool:
 
 def numbers_of(message: JetStreamMessage) -> DeliveryNumbers:
     """Stream sequence, consumer sequence, time in ns and pending count; parsed once."""
-    return message._numbers or delivery_numbers(message.reply)  # noqa: SLF001
+    return message._numbers or delivery_numbers(message.reply)  # noqa: SLF001 - of this module

@@ -35,6 +35,7 @@ async def publish_columns(
     Raises the first failure, by row, after all answers have arrived; later rows may or may not be
     stored.
     """
+    # Without an underscore it would be offered to users.
     window = PublishWindow(jetstream._api, max_in_flight, None)  # noqa: SLF001
     acks: list[PendingAck] = []
     columns = (messages.subjects, messages.data, messages.headers)
@@ -48,7 +49,10 @@ async def publish_columns(
         except Exception as error:  # noqa: BLE001 - raised below, after all answers
             if failure is None:
                 failure = error
-                failure.add_note(f"row {row} of the chunk, subject {messages.subjects[row]!r}")
+                # Spark shows the last line of an error: the cause belongs there, too.
+                failure.add_note(
+                    f"{error} (row {row} of the chunk, subject {messages.subjects[row]!r})"
+                )
             continue
         last = max(last, ack.seq)
         duplicates += bool(ack.duplicate)
@@ -68,6 +72,7 @@ async def publish_where_expected(
 
     Raises the first other failure, after all answers have arrived.
     """
+    # Without an underscore it would be offered to users.
     window = PublishWindow(jetstream._api, max_in_flight, None)  # noqa: SLF001
     columns = (messages.subjects, messages.data, messages.headers)
     acks = [

@@ -435,6 +435,8 @@ class PublishWindow:
     async def _wait_for_room(self, wait: float) -> None:
         waiter: asyncio.Future[None] = self.loop.create_future()
         self._room.append(waiter)
+        # Before the wait: those that time out at the same time no longer count then.
+        waiting = self.pending
         try:
             async with asyncio.timeout(wait):
                 await waiter
@@ -444,7 +446,7 @@ class PublishWindow:
                 self._offer_room()
             if isinstance(error, TimeoutError):
                 raise RequestTimeout(
-                    f"publish_async: {self.pending} publishes are waiting for an ack "
+                    f"publish_async: {waiting} publishes are waiting for an ack "
                     f"(publish_async_max={self._limit}) and none arrived within {wait} s"
                 ) from None
             raise

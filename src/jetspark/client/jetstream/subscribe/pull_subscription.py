@@ -11,7 +11,7 @@ from jetspark.client.jetstream.consumer.consume import (
     MessageCallback,
     MessageOrder,
 )
-from jetspark.client.jetstream.consumer.endless import MessageIterator
+from jetspark.client.jetstream.consumer.endless import MessageIterator, wait_ended
 from jetspark.client.jetstream.consumer.fetch import Fetches
 from jetspark.client.jetstream.consumer.handle import (
     EXPIRES,
@@ -182,7 +182,7 @@ class PullSubscription:
                 for messages in self._iterators:
                     await messages.drain()
                 for messages in self._iterators:
-                    await self._api.core.or_closed(messages._ended.wait())  # noqa: SLF001
+                    await self._api.core.or_closed(wait_ended(messages))
         except TimeoutError:
             raise RequestTimeout(
                 f"drain: messages() still has messages that were not read within {seconds} s"

@@ -17,6 +17,9 @@ from jetspark.errors import ConsumerExists, ConsumerNotFound, Error, StreamNotFo
 # Seconds after which the last member of a queue checks again whether it is the last: one that has
 # just lost its connection is back by then.
 SECOND_LOOK: Final = 0.5
+# nats-server updates the state of a consumer a little after a member has left: if it reports other
+# members, the state is requested again after this many seconds.
+LATE_STATE: Final = 0.05
 
 
 class Attached(msgspec.Struct, frozen=True):
@@ -169,7 +172,9 @@ async def delete_created(
             # Other members must not lose it, including those that are reconnecting.
             await api.core.flush(timeout=left())
             if await is_bound():
-                return
+                await pause(min(LATE_STATE, left() / 2))
+                if await is_bound():
+                    return
             await pause(min(SECOND_LOOK, left() / 2))
             if await is_bound():
                 return

@@ -5,7 +5,7 @@ from typing import Final
 from jetspark.api.base import Timestamp
 from jetspark.api.consumer import ConsumerInfo
 from jetspark.api.stream import StreamSourceInfo
-from jetspark.server.monitor.jetstream_usage import AccountUsage, account_usage
+from jetspark.server.monitor.jetstream_usage import JetStreamUsage, account_usage
 from jetspark.server.monitor.jsz import limit_shown
 from jetspark.server.monitor.metrics.exposition import Exposition, format_labels
 from jetspark.server.monitor.metrics.options import Level, MetricsOptions
@@ -63,7 +63,7 @@ async def add_jetstream(out: Exposition, view: ServerStatus, options: MetricsOpt
     echo = jetstream.echo
     accounts = sorted(jetstream.accounts(), key=lambda account: account.name)
     tags = {each.name: each.name_tag for each in view.accounts()}
-    whole = AccountUsage()
+    whole = JetStreamUsage()
     for account in accounts:
         usage = await account_usage(account)
         whole.add(usage)
@@ -112,7 +112,7 @@ def _account_labels(labels: Labels, account: str, tag: str) -> Labels:
 
 
 def _add_account(
-    out: Exposition, account: AccountStatus, usage: AccountUsage, labels: Labels
+    out: Exposition, account: AccountStatus, usage: JetStreamUsage, labels: Labels
 ) -> None:
     values = {
         "max_storage": limit_shown(account.max_storage),

@@ -6,7 +6,7 @@ several of these run in one loop.
 Clients that send half a request, read nothing or never leave are closed, and do not affect others:
 if there are too many connections, the address that has the most makes room for a new one, and
 health is answered however many requests run. Requests are read and answered a few per turn of the
-loop, one address after the other (``turns.py``).
+loop, one address after the other (``request_queue.py``).
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from jetspark.server.monitor.web.turns import Turns
+from jetspark.server.monitor.web.request_queue import RequestQueue
 from jetspark.server.net.crowd import Crowd
 from jetspark.server.net.listening import Acceptor, network_of, open_listener, peer_ip
 from jetspark.server.pacing import Pace, current_pace
@@ -178,8 +178,8 @@ class _LoopServer(uvicorn.Server):
         self._busy: Crowd[_Protocol] = Crowd()
         self._idle: Crowd[_Protocol] = Crowd()
         self._sweeper: asyncio.TimerHandle | None = None
-        self.reads = Turns(READS_PER_TURN)
-        self.requests = Turns(ANSWERS_PER_TURN)
+        self.reads = RequestQueue(READS_PER_TURN)
+        self.requests = RequestQueue(ANSWERS_PER_TURN)
 
     def is_crowded(self, client: tuple[str, int] | None) -> bool:
         """Whether the maximum number of requests run, and this client has its share of them."""

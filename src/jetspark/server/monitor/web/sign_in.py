@@ -90,7 +90,7 @@ def _name(scope: Scope) -> str:
 
 
 def _presented(scope: Scope) -> str:
-    # By hand: the parser of the standard library gives up at cookies of others that it dislikes.
+    # By hand: the parser of the standard library stops at a malformed cookie of another program.
     for text in Headers(scope=scope).getlist("cookie"):
         for pair in text.split(";"):
             name, _, value = pair.strip().partition("=")

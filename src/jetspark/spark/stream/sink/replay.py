@@ -318,7 +318,7 @@ class KnownIds:
     """Ids that are stored, although the duplicate window may have forgotten them.
 
     Of this task, which Spark may repeat long after the run started; for ids from a column also
-    those of earlier runs. Spark does not tell Python whether a stage is repeated, so every task
+    those of earlier runs. Python cannot know whether Spark repeats a stage, so every task
     that starts late reads them. An attempt after the first reads them again while it runs: the
     stream would forget what the first one stored before a slow one gets to it.
     """

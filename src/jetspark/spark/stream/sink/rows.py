@@ -152,7 +152,13 @@ def check_sink_schema(
     for field in schema.fields:
         name = column_name(field.name)
         if name in seen:
-            problems.append(f"column {field.name!r} is duplicated")
+            same = {"data", "value"} & {other.lower() for other in schema.fieldNames()}
+            both = name == "data" and len(same) > 1
+            problems.append(
+                "columns 'data' and 'value' are two names of the payload: drop one"
+                if both
+                else f"column {field.name!r} is duplicated"
+            )
         elif name == STREAM_COLUMN:
             if not several:
                 problems.append(

@@ -20,6 +20,7 @@ from jetspark.errors import (
     MessageNotFound,
     MessageTooLarge,
     PayloadTooLarge,
+    RequestTimeout,
     TooManyBatches,
 )
 from jetspark.headers.block import find_value
@@ -202,8 +203,16 @@ class Sender:
 
     def retries(self, *, also: tuple[type[Error], ...] = ()) -> Retries:
         """A counter for the failures of one write."""
-        again = self._options.retries
-        return Retries(again, outage_s=outage_of(again), also=also, advice=_ADVICE)
+        options, stream = self._options, self._plan.stream
+        again = options.retries
+        silent = (
+            f"stream {stream!r} did not acknowledge rows within ackTimeoutMs="
+            f"{options.ack_timeout_s * 1000:.0f}, nor when they were sent again "
+            f"(retries={again}): see whether it exists and its server is overloaded; then raise "
+            "ackTimeoutMs, or lower maxInFlight"
+        )
+        advice = _ADVICE | {RequestTimeout: silent}
+        return Retries(again, outage_s=outage_of(again), also=also, advice=advice)
 
 
 def check_line(error: Error, subjects: Sequence[str]) -> None:

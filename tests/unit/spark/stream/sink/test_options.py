@@ -247,3 +247,10 @@ def test_a_schedule_needs_a_target_a_stream_that_allows_it_and_an_id() -> None:
     )
     check_stream(_plan(once, columns | {"msg_id"}), scheduled, columns)
     assert choose_mode(once, scheduled, columns) is PublishMode.ASYNC
+
+
+def test_two_columns_of_the_payload_are_named() -> None:
+    rows = StructType().add("subject", "string").add("data", "string").add("value", "string")
+
+    with pytest.raises(InvalidSchema, match="columns 'data' and 'value' are two names of the"):
+        check_sink_schema(rows, "")

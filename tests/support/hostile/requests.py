@@ -1,6 +1,6 @@
 """More hostile clients: each uses a feature of streams and consumers as often as it can.
 
-As in ``hostile_clients.py``: by hand, and ``scale`` makes them smaller for the short form.
+As in ``clients.py``: by hand, and ``scale`` makes them smaller for the short form.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from tests.support.hostile_clients import Target, Wire, connect, create, drop, fill
+from tests.support.hostile.clients import Target, Wire, connect, create, drop, fill
 
 
 def publish(subject: bytes, lines: bytes, payload: bytes = b"", reply: bytes = b"") -> bytes:

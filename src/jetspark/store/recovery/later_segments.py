@@ -1,9 +1,12 @@
 """Recognises records of later segments in an earlier one, where a copied file may have put them.
 
-A record whose sequence the next segment starts with, or a later one, does not belong there: to
-believe it would skip everything between. But it is left out only if a later segment has it, too:
-what was acknowledged may be there. A segment that was lost, and put back after the stream had
-continued without it, starts before records of the segment before it.
+A record with the first sequence of the next segment, or a later one, does not belong there:
+accepting it would skip everything in between. It is left out only if a later segment has it as
+well, because it may have been acknowledged: a segment that was lost, and put back after the stream
+had continued without it, starts before records of its predecessor.
+
+A rewritten segment (``upkeep/compaction.py``) lacks what was removed: it counts as having every
+record up to the end of the run that it replaces.
 """
 
 from bisect import bisect_right
@@ -26,6 +29,7 @@ from jetspark.store.format.record import (
     record_kind,
     record_sequence,
 )
+from jetspark.store.log.segment_files import head_of
 from jetspark.store.recovery.findings import MAGIC_BYTES
 from jetspark.store.recovery.overlong import LENGTH_MAX, length_to_read
 from jetspark.store.recovery.pages import read_pages
@@ -36,20 +40,26 @@ NO_END: Final = 2**63 - 1
 class Contents:
     """The records of one segment."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_rewritten: bool = False) -> None:
+        self._is_rewritten = is_rewritten
         # A sequence is used once. Other records that name the same one may differ.
         self._sequences: set[int] = set()
         self._others: set[bytes] = set()
+        # The last sequence that any of them states.
+        self._last = 0
 
     def add(self, data: bytes, at: i64, length: i64) -> None:
         """Add a valid record."""
+        self._last = max(self._last, int(stated_sequence(data, at)))
         if record_kind(data, at) == MESSAGE:
             self._sequences.add(int(record_sequence(data, at)))
         else:
             self._others.add(data[at : at + length])
 
     def have(self, data: bytes, at: i64, length: i64) -> bool:
-        """Return whether the segment has a valid record."""
+        """Return whether the segment has a valid record of its sequences, or had it."""
+        if self._is_rewritten and stated_sequence(data, at) <= self._last:
+            return True
         if record_kind(data, at) == MESSAGE:
             return int(record_sequence(data, at)) in self._sequences
         return data[at : at + length] in self._others
@@ -87,18 +97,19 @@ class LaterSegments:
 
     def _read(self, name: str) -> "Contents":
         codec = Codec(self._stream_id)
-        found = Contents()
         try:
             handle = self._files.open(self._folder / name)
         except OSError:
-            return found
+            return Contents()
         try:
+            head = head_of(self._files, handle)
             size = length_to_read(self._files, handle, name, codec, LENGTH_MAX)
             data, _ = read_pages(self._files, handle, 0, size)
         except OSError:
-            return found
+            return Contents()
         finally:
             self._files.close(handle)
+        found = Contents(is_rewritten=head is not None and head[0].generation > 0)
         at = data.find(MAGIC_BYTES)
         while at >= 0:
             length = codec.examine(data, at)

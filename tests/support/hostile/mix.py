@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from tests.support.hostile_clients import Target, connect, create
+from tests.support.hostile.clients import Target, connect, create
 
 _LOGIN: Final = connect()
 _THREADS: Final = 2

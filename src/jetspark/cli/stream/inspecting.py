@@ -1,4 +1,4 @@
-"""`stream ls`, `info`, `state`, `report`, `subjects`: what streams are and hold."""
+"""`stream ls`, `info`, `state`, `report`, `subjects`: configurations, states and contents."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime

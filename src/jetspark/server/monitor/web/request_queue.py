@@ -1,4 +1,4 @@
-"""Turns of the requests to the monitoring port: a few per turn of the loop, by address.
+"""A fair queue of the requests to the monitoring port: a few per turn of the loop, by address.
 
 The loop also serves the clients of the server. A thousand requests that are complete at the same
 time, or are sent in a row on their connections, would take it for seconds.
@@ -11,12 +11,12 @@ from typing import Final
 
 # A turn of the loop starts no more work after this much CPU time.
 TURN_NS: Final = 4_000_000
-# While this much work of an address continues, none of it begins: the answers that are being made
-# need memory.
+# While this many requests of an address are being answered, no other one of it is started:
+# unfinished answers need memory.
 BEGUN_MAX: Final = 4
 
 
-class _Queue:
+class _Waiting:
     """What waits for an address, by who wants it: urgent work first, the rest in order."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class _Queue:
         return bool(self._urgent or self._begun or self._other)
 
 
-class Turns:
+class RequestQueue:
     """Starts at most ``count`` pieces of work per turn; addresses that wait take turns.
 
     An owner, such as a connection, has one piece of work at a time.
@@ -58,7 +58,7 @@ class Turns:
         self._count = count
         self._left = count
         self._spent_ns = 0
-        self._waiting: dict[str, _Queue] = {}
+        self._waiting: dict[str, _Waiting] = {}
         self._timed = False
 
     def run(
@@ -77,7 +77,7 @@ class Turns:
         if not self._waiting and self._has_room() and not continues:
             self._do(work)
         else:
-            queue = self._waiting.setdefault(network, _Queue())
+            queue = self._waiting.setdefault(network, _Waiting())
             queue.add(owner, work, urgent=urgent, continues=continues)
         self._begin_later()
 

@@ -10,8 +10,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tests.support.kv_actor import Actor
-from tests.support.kv_history import WRITES, Done, History, Written
+from tests.support.kv.actor import Actor
+from tests.support.kv.history import WRITES, Done, History, Written
 
 from jetspark import Client, Entry, KeyValue, KeyValueConfig, Watcher
 from jetspark.api.enums import Storage

@@ -1,10 +1,10 @@
-"""`consumer ls`, `info`, `state`, `report`: what consumers are, and what they have to do."""
+"""`consumer ls`, `info`, `state`, `report`: configuration, state and backlog of consumers."""
 
 from jetspark.api.enums import AckPolicy, DeliverPolicy
 from jetspark.cli.output import Column, Fields, Output
 from jetspark.cli.quantities import show_seconds, show_time
 from jetspark.cli.session import Session
-from jetspark.cli.stream.looking import age, cluster_fields, metadata_fields, show_leaders
+from jetspark.cli.stream.inspecting import age, cluster_fields, metadata_fields, show_leaders
 from jetspark.client.models.base import to_wire
 from jetspark.client.models.consumer import ConsumerConfig, ConsumerInfo, SequenceInfo
 from jetspark.units import format_bytes

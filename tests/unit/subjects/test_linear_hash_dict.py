@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 import tracemalloc
 
-from jetspark.subjects.wide_dict import PART_SIZE, WideDict
+from jetspark.subjects.linear_hash_dict import PART_SIZE, LinearHashDict
 
 
 def test_it_does_what_a_dict_does_while_parts_are_divided() -> None:
     chosen = random.Random(7)
-    made = WideDict()
+    made = LinearHashDict()
     model: dict[bytes, int] = {}
     for turn in range(8 * PART_SIZE):
         key = b"%d" % chosen.randrange(4 * PART_SIZE)
@@ -35,7 +35,7 @@ def test_it_does_what_a_dict_does_while_parts_are_divided() -> None:
 
 
 def test_a_few_thousand_keep_their_order() -> None:
-    made = WideDict()
+    made = LinearHashDict()
     for number in range(int(PART_SIZE)):
         made.set(b"%d" % number, number)
 
@@ -45,7 +45,7 @@ def test_a_few_thousand_keep_their_order() -> None:
 
 def test_no_insertion_moves_all_entries() -> None:
     """A plain dict allocates 5 MB at once when it grows beyond 87,381 entries."""
-    made = WideDict()
+    made = LinearHashDict()
     keys = [b"%d" % number for number in range(100_000)]
     tracemalloc.start()
     try:

@@ -1,10 +1,10 @@
-"""Does things to the keys of a bucket at random, and notes them for ``kv_history.py``."""
+"""Does things to the keys of a bucket at random, and notes them for ``history.py``."""
 
 import random
 import time
 from collections.abc import Sequence
 
-from tests.support.kv_history import Cut, Done, History
+from tests.support.kv.history import Cut, Done, History
 
 from jetspark import KeyValue
 from jetspark.errors import KeyExists, KeyNotFound, WrongLastSequence

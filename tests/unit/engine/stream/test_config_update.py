@@ -10,7 +10,7 @@ import pytest
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.stream.config import checked
-from jetspark.engine.stream.update import updated
+from jetspark.engine.stream.config_update import updated
 from jetspark.store.format.manifest import COPIES
 
 if TYPE_CHECKING:

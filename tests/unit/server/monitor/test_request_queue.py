@@ -1,4 +1,4 @@
-"""Turns of the requests to the monitoring port."""
+"""A fair queue of the requests to the monitoring port."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import asyncio
 import itertools
 from functools import partial
 
-from jetspark.server.monitor.web.turns import Turns
+from jetspark.server.monitor.web.request_queue import RequestQueue
 
 
 async def test_addresses_take_turns_and_urgent_work_of_one_is_first() -> None:
-    turns, done = Turns(1), list[str]()
+    queue, done = RequestQueue(1), list[str]()
     for number in range(4):
-        turns.run("busy", number, partial(done.append, f"busy {number}"))
-    turns.run("other", 1, partial(done.append, "other"))
-    turns.run("busy", "u", partial(done.append, "urgent"), urgent=True)
+        queue.run("busy", number, partial(done.append, f"busy {number}"))
+    queue.run("other", 1, partial(done.append, "other"))
+    queue.run("busy", "u", partial(done.append, "urgent"), urgent=True)
     while len(done) < 6:
         await asyncio.sleep(0)
 
@@ -22,9 +22,9 @@ async def test_addresses_take_turns_and_urgent_work_of_one_is_first() -> None:
 
 
 async def test_a_few_pieces_of_work_are_done_per_turn_of_the_loop() -> None:
-    turns, done = Turns(3), list[int]()
+    queue, done = RequestQueue(3), list[int]()
     for number in range(10):
-        turns.run("a", number, partial(done.append, number))
+        queue.run("a", number, partial(done.append, number))
     counts = [len(done)]
     while len(done) < 10:
         await asyncio.sleep(0)
@@ -35,10 +35,10 @@ async def test_a_few_pieces_of_work_are_done_per_turn_of_the_loop() -> None:
 
 
 async def test_who_no_longer_waits_for_a_turn_delays_no_one() -> None:
-    turns = Turns(1)
-    first = asyncio.create_task(turns.wait("a", 1))
-    second = asyncio.create_task(turns.wait("a", 2))
-    third = asyncio.create_task(turns.wait("b", 3))
+    queue = RequestQueue(1)
+    first = asyncio.create_task(queue.wait("a", 1))
+    second = asyncio.create_task(queue.wait("a", 2))
+    third = asyncio.create_task(queue.wait("b", 3))
     await asyncio.sleep(0)
     second.cancel()
 
@@ -46,7 +46,7 @@ async def test_who_no_longer_waits_for_a_turn_delays_no_one() -> None:
 
 
 async def test_work_that_fails_ends_no_other() -> None:
-    turns, done, problems = Turns(1), list[str](), list[object]()
+    queue, done, problems = RequestQueue(1), list[str](), list[object]()
     asyncio.get_running_loop().set_exception_handler(
         lambda _loop, context: problems.append(context["exception"])
     )
@@ -54,9 +54,9 @@ async def test_work_that_fails_ends_no_other() -> None:
     def fail() -> None:
         raise ValueError
 
-    turns.run("a", 1, partial(done.append, "first"))
-    turns.run("a", 2, fail)
-    turns.run("a", 3, partial(done.append, "second"))
+    queue.run("a", 1, partial(done.append, "first"))
+    queue.run("a", 2, fail)
+    queue.run("a", 3, partial(done.append, "second"))
     while len(done) < 2:
         await asyncio.sleep(0)
 
@@ -65,25 +65,25 @@ async def test_work_that_fails_ends_no_other() -> None:
 
 
 async def test_nothing_is_kept_for_an_owner_that_left() -> None:
-    turns, done = Turns(1), list[int]()
+    queue, done = RequestQueue(1), list[int]()
     for number in range(100):
-        turns.run("a", number, partial(done.append, number))
+        queue.run("a", number, partial(done.append, number))
     for number in range(1, 100):
-        assert turns.drop("a", number) is not None
-    turns.run("b", 1, partial(done.append, -1))
+        assert queue.drop("a", number) is not None
+    queue.run("b", 1, partial(done.append, -1))
     while len(done) < 2:
         await asyncio.sleep(0)
 
     assert done == [0, -1]
-    assert turns.drop("a", 5) is None
+    assert queue.drop("a", 5) is None
 
 
 async def test_work_that_continues_comes_before_new_work_if_there_is_much_of_it() -> None:
-    turns, done = Turns(1), list[str]()
-    turns.run("a", 0, partial(done.append, "first"))
+    queue, done = RequestQueue(1), list[str]()
+    queue.run("a", 0, partial(done.append, "first"))
     for number in range(5):
-        turns.run("a", f"new {number}", partial(done.append, "new"))
-        turns.run("a", number, partial(done.append, "continued"), continues=True)
+        queue.run("a", f"new {number}", partial(done.append, "new"))
+        queue.run("a", number, partial(done.append, "continued"), continues=True)
     while len(done) < 11:
         await asyncio.sleep(0)
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
-PART_SIZE: Final[i64] = 8_192
+PART_SIZE: Final[i64] = 2_048
 
 
-class WideDict:
+class LinearHashDict:
     """Values by key, of up to ``PART_SIZE`` entries in order of insertion."""
 
     def __init__(self) -> None:
@@ -51,6 +51,17 @@ class WideDict:
             if self._count > PART_SIZE * i64(len(self._parts)):
                 self._divide()
 
+    def enter(self, key: bytes, value: Any) -> Any:
+        """Set the value of a key unless it has one; return the one that it has now."""
+        part = self._first if not self._is_divided else self._part(key)
+        before = len(part)
+        found = part.setdefault(key, value)
+        if len(part) > before:
+            self._count += 1
+            if self._count > PART_SIZE * i64(len(self._parts)):
+                self._divide()
+        return found
+
     def pop(self, key: bytes) -> Any:
         """Remove a key; return its value, None if it does not exist."""
         part = self._first if not self._is_divided else self._part(key)
@@ -72,7 +83,7 @@ class WideDict:
         return found
 
     def some(self, count: i64) -> list[Any]:
-        """Return up to so many values."""
+        """Return at most ``count`` values."""
         found: list[Any] = []
         for part in self._parts:
             for value in part.values():

@@ -1,4 +1,4 @@
-"""The thread that keeps the journal usable: it creates files and syncs segments.
+"""The thread that keeps the journal usable: it creates files, and releases full ones.
 
 Nothing waits for it: as long as there is no file, each group is written to its segment with a
 sync.
@@ -22,7 +22,7 @@ IDLE_S: Final = 5.0
 WORTH_IT: Final = 64
 
 
-class JournalKeeper:
+class Checkpointer:
     """Creates files for a journal and releases those that are full, in one thread.
 
     ``hand_back`` runs callbacks in the thread of the logs, such as ``loop.call_soon_threadsafe``.
@@ -49,7 +49,7 @@ class JournalKeeper:
             self._awake.set()
 
     def wake(self) -> None:
-        """Look what the journal needs, after a frame."""
+        """Wake the thread if the journal needs something after a frame."""
         if self._journal.wants_file or self._journal.wants_release:
             self._awake.set()
 
@@ -80,7 +80,9 @@ class JournalKeeper:
 
     def _release(self, *, everything: bool) -> None:
         try:
-            failed = self._journal.release(everything=everything, go_on=lambda: not self._closing)
+            failed = self._journal.release(
+                everything=everything, may_continue=lambda: not self._closing
+            )
         except Exception:
             # A bug; the files stay in use, and groups are written with a sync each.
             log.exception("Releasing journal files failed")

@@ -403,7 +403,7 @@ def test_patterns_that_lead_nowhere_are_searched_in_steps(probe: TurnProbe, pref
 
 
 def test_patterns_that_would_make_searches_long_are_refused(probe: TurnProbe) -> None:
-    """Each level of ``*`` beside a literal doubles the nodes that a search visits."""
+    """Each level of ``*`` next to a literal doubles the nodes that a search visits."""
     with probe.client() as client, probe.client() as other:
         heads = [b".".join(each) for each in itertools.product((b"a", b"*"), repeat=16)]
         for at in range(0, len(heads), 4096):

@@ -230,7 +230,8 @@ _SHORT_WALK: Final[i64] = 64
 _BITS: Final[i64] = 61
 _LENGTH_MAX: Final[i64] = _BITS - 1
 _ALL: Final[i64] = (1 << 61) - 1
-_HIGHEST_BIT: Final[i64] = 1 << 62
+# Not the bit above: mypyc would make an object of the constant, at 200 instructions for each use.
+_HIGHEST_BIT: Final[i64] = 1 << 61
 _HASH_MASK: Final[i64] = 0x3FFFFFFFFFFFFFF
 _SECOND_HASH: Final[i64] = 20
 _THIRD_HASH: Final[i64] = 40
@@ -696,15 +697,15 @@ class LongWalk:
 
 def first_bit(byte: i64) -> i64:
     """Return the bit of a token's first byte in ``Node.firsts``."""
-    return _HIGHEST_BIT >> (62 - (byte & 31))  # in place, as searches ask for each node
+    return _HIGHEST_BIT >> (61 - (byte & 31))  # in place, as searches ask for each node
 
 
 def _bit(number: i64) -> i64:
-    """Return the number with this bit, of 0 to 62.
+    """Return the number with this bit, of 0 to 61.
 
     Not ``1 << number``: mypyc shifts a small constant as a C ``int``, of 32 bits.
     """
-    return _HIGHEST_BIT >> (62 - number)
+    return _HIGHEST_BIT >> (61 - number)
 
 
 def merge(leaves: list[Leaf]) -> Match:

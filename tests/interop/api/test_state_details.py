@@ -337,3 +337,20 @@ def test_a_stream_that_becomes_one_by_interest_keeps_what_consumers_want(tmp_pat
         ("ours", "explicit"): [1, 0], ("theirs", "explicit"): [3, 2],
         ("ours", "none"): [1, 0], ("theirs", "none"): [3, 3],
     }  # fmt: skip
+
+
+def test_a_stream_without_consumers_keeps_its_messages_when_it_becomes_one_by_interest(
+    tmp_path: Path,
+) -> None:
+    left = []
+    for server in (jetspark_server, nats_server):
+        with server(tmp_path / server.__name__) as client:
+            make(client, 3)
+            api(client, "STREAM.UPDATE.S", name="S", subjects=["s.>"], retention="interest")
+            found = [kept(client)]
+            consumer(client)
+            for _, payload in pulled(client, b'{"batch":3,"no_wait":true}', 1):
+                found.append(len(payload))
+            left.append(found)
+
+    assert left == [[3, 1], [0, 0]]

@@ -10,7 +10,7 @@ from tests.support.both_servers import running_nats_server
 from tests.support.consumer_wire import Message, Wire
 from tests.support.served import Served
 
-# nats-server forgets the request if it happens to look while nobody is there.
+# nats-server forgets the request if it checks before the client has reconnected.
 TRIES: Final = 8
 
 

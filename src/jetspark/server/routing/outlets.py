@@ -20,8 +20,8 @@ NO_MATCH: Final = Match([], [], [])
 class ClientOutlet(Outlet):
     """A subscription as the receiver of a run of messages.
 
-    When it is gone, those that subscribed to the reply subject since then are the receivers: a
-    client that lost its connection gets the rest of what it asked for when it is back.
+    Once it was closed, all that subscribe to the reply subject are the receivers: a client that
+    lost its connection gets the rest of what it asked for after it has reconnected.
     """
 
     def __init__(self, router: Router, subscription: Subscription, subject: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -296,3 +297,60 @@ def test_reserved_metadata_of_clients_is_dropped(tmp_path: Path) -> None:
 
     assert ours == [["mine"]] * 3
     assert theirs == [["_nats.x", "mine"], ["_nats.y", "mine"], ["_nats.x", "mine"]]
+
+
+def changed_to_interest(client: RawClient, ack_policy: str) -> list[int]:
+    """How many messages are left after the change, and after a consumer had what it wants."""
+    make(client, 3)
+    consumer(client, filter_subject="s.0", ack_policy=ack_policy)
+    change = api(client, "STREAM.UPDATE.S", name="S", subjects=["s.>"], retention="interest")
+    assert "error" not in change
+    left = [api(client, "STREAM.INFO.S")["state"]["messages"]]
+    client.listen("pulled")
+    client.publish("$JS.API.CONSUMER.MSG.NEXT.S.c", b'{"batch":1,"no_wait":true}', reply="pulled")
+    _, reply, _, _ = client.heard_whole()
+    if ack_policy == "explicit":
+        client.ask(reply, b"+ACK")
+    return [*left, kept(client)]
+
+
+def kept(client: RawClient) -> int:
+    """How many messages the stream still has; nothing waits for those that go to be gone."""
+    messages = 0
+    for _ in range(TRIES):
+        messages = api(client, "STREAM.INFO.S")["state"]["messages"]
+        if not messages:
+            break
+        time.sleep(0.05)
+    return messages
+
+
+def test_a_stream_that_becomes_one_by_interest_keeps_what_consumers_want(tmp_path: Path) -> None:
+    found = {}
+    for ack_policy in ("explicit", "none"):
+        with jetspark_server(tmp_path / f"ours-{ack_policy}") as client:
+            found["ours", ack_policy] = changed_to_interest(client, ack_policy)
+        with nats_server(tmp_path / f"theirs-{ack_policy}") as client:
+            found["theirs", ack_policy] = changed_to_interest(client, ack_policy)
+
+    assert found == {
+        ("ours", "explicit"): [1, 0], ("theirs", "explicit"): [3, 2],
+        ("ours", "none"): [1, 0], ("theirs", "none"): [3, 3],
+    }  # fmt: skip
+
+
+def test_a_stream_without_consumers_keeps_its_messages_when_it_becomes_one_by_interest(
+    tmp_path: Path,
+) -> None:
+    left = []
+    for server in (jetspark_server, nats_server):
+        with server(tmp_path / server.__name__) as client:
+            make(client, 3)
+            api(client, "STREAM.UPDATE.S", name="S", subjects=["s.>"], retention="interest")
+            found = [kept(client)]
+            consumer(client)
+            for _, payload in pulled(client, b'{"batch":3,"no_wait":true}', 1):
+                found.append(len(payload))
+            left.append(found)
+
+    assert left == [[3, 1], [0, 0]]

@@ -18,30 +18,48 @@ NO_MATCH: Final = Match([], [], [])
 
 
 class ClientOutlet(Outlet):
-    """A subscription as the receiver of a run of messages."""
+    """A subscription as the receiver of a run of messages.
 
-    def __init__(self, router: Router, subscription: Subscription) -> None:
+    Once it was closed, all that subscribe to the reply subject are the receivers: a client that
+    lost its connection gets the rest of what it asked for after it has reconnected.
+    """
+
+    def __init__(self, router: Router, subscription: Subscription, subject: bytes) -> None:
         self._router: Router = router
         self._subscription: Subscription = subscription
+        self._subject: bytes = subject
+        self._successors: PushOutlet | None = None
 
     def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         """Send one message."""
-        self._router.give(self._subscription, None, subject, reply, headers, payload)
+        if self._successors is not None:
+            self._successors.write(subject, reply, headers, payload)
+        else:
+            self._router.give(self._subscription, None, subject, reply, headers, payload)
 
     def write_part(
         self, subject: bytes, reply: bytes, headers: bytes, data: bytes, start: i64, stop: i64
     ) -> None:
         """Send one message whose payload is a part of ``data``."""
-        self._router.give_part(self._subscription, subject, reply, headers, data, start, stop)
+        if self._successors is not None:
+            self._successors.write_part(subject, reply, headers, data, start, stop)
+        else:
+            self._router.give_part(self._subscription, subject, reply, headers, data, start, stop)
 
     def full(self) -> bool:
         """Return whether a lot of output waits for the client."""
+        if self._successors is not None:
+            return self._successors.full()
         receiver = self._subscription.receiver
         return receiver.paused or receiver.parts_size + len(receiver.out) > OUTLET_FULL
 
     def gone(self) -> bool:
         """Return whether there is no subscriber any more."""
-        return self._subscription.closed or self._subscription.receiver.overflowed
+        if not self._subscription.closed:
+            return self._subscription.receiver.overflowed
+        if self._successors is None:
+            self._successors = PushOutlet(self._router, self._subject, b"", True)
+        return self._successors.gone()
 
 
 class PushOutlet(Outlet):
@@ -178,7 +196,7 @@ def reply_outlet(router: Router, subject: bytes) -> Outlet | None:
         and may_listen(route.subscribers[0], subject)
         and not router.is_waiting(subject)
     ):
-        return ClientOutlet(router, route.subscribers[0])
+        return ClientOutlet(router, route.subscribers[0], subject)
     return _there(PushOutlet(router, subject, b"", True))
 
 

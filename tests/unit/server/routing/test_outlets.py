@@ -161,3 +161,23 @@ def test_a_second_pull_does_not_pass_a_message_of_the_first_that_waits() -> None
     assert not second.full()
     second.write(b"s", b"", b"", b"%03d" % count)
     assert numbers(stays) == list(range(count + 1))
+
+
+def test_a_client_that_returns_gets_the_rest_of_a_run() -> None:
+    router = Router()
+    receiver = Receiver(Pending())
+    before = Subscription(receiver, b"_INBOX.x.*", b"", b"1")
+    router.sublist.insert(before.subject, b"", before)
+    outlet = reply_outlet(router, b"_INBOX.x.1")
+    assert outlet is not None
+
+    before.close()
+    router.sublist.remove(before.subject, b"", before)
+    assert outlet.gone()
+
+    returned = subscribed(router, b"_INBOX.x.*")
+    assert not outlet.gone()
+    outlet.write(b"s.a", b"", b"", b"hello")
+    assert not outlet.full()
+    assert returned.take_output() == b"MSG s.a 1 5\r\nhello\r\n"
+    assert receiver.take_output() == b""

@@ -444,7 +444,6 @@ class Staged:
 
         Raises StoreReadOnly after a failed write.
         """
-        self.look_up()
         size: i64 = 0
         entry: SubjectEntry | None = None
         columns = self.index.segment_of(seq)
@@ -472,7 +471,6 @@ class Staged:
 
         If none, nothing is staged. Raises StoreReadOnly after a failed write.
         """
-        self.look_up()
         last = min(last, self.seq)  # later sequences are not affected
         rows: list[Row] = []
         if last > self.index.last_seq:
@@ -512,7 +510,6 @@ class Staged:
         messages count, and so do those that they will evict. A bound beyond the end, without a
         pattern, moves the end there.
         """
-        self.look_up()
         everything = is_everything(pattern)
         rare = None if everything else rare_entries(self.index, pattern)
         if rare is not None:

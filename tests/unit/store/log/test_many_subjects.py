@@ -134,6 +134,20 @@ def test_staged_messages_are_deleted_and_purged(pair: Pair) -> None:
     same(pair, life)
 
 
+@pytest.mark.parametrize("pattern", [b"k.*", b"", b"k.3"])
+def test_messages_are_purged_right_after_they_were_staged(pair: Pair, pattern: bytes) -> None:
+    def life(twin: Twin) -> object:
+        twin.publish(*SUBJECTS)
+        twin.commit()
+        twin.publish(*SUBJECTS, *SUBJECTS)
+        twin.log.staged.purge(0, pattern, 0)
+        found: list[object] = [twin.decided(), twin.publish(*SUBJECTS[:2]), twin.decided()]
+        twin.commit()
+        return [*found, twin.decided(), twin.stored()]
+
+    same(pair, life)
+
+
 def test_what_failed_was_never_there(pair: Pair) -> None:
     def life(twin: Twin) -> object:
         twin.publish(*SUBJECTS[:6])

@@ -386,6 +386,7 @@ class ConsumerState:
             and cursor.next <= self.seq + 1
             and self.floor_consumer_seq == 0
         ):
+            cursor.place(cursor.next)
             cursor.recount_later()
             return False
         if self.consumer_seq > 0 and self.policy != ACK_NONE:

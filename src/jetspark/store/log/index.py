@@ -175,10 +175,8 @@ class StreamIndex:
     def entries_for(self, subjects: list[bytes]) -> list[SubjectEntry]:
         """Return the entries of many subjects, created for those that are new."""
         found: list[SubjectEntry] = []
-        i: i64 = 0
-        for entry in self.subjects.get_many(subjects):
+        for i, entry in enumerate(self.subjects.get_many(subjects)):
             found.append(self.entry(subjects[i]) if entry is None else entry)
-            i += 1
         return found
 
     def add_segment(self, handle: i64, base: i64, start: i64, name: str = "") -> None:

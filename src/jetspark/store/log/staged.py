@@ -70,8 +70,8 @@ from jetspark.subjects.tokens import is_literal
 FLAGS_AT: Final = 27  # the offset of the flags in a record
 # At most this many staged bytes are searched for the newest message of a pattern.
 LOOKED_THROUGH: Final[i64] = 16_384
-# A stream with this many subjects looks them up together when its group is taken, or when a decision
-# needs one of them: alone, each of them waits for memory (``SubjectTable.get_many``).
+# A stream with this many subjects looks them up together when its group is taken, or when a
+# decision needs one of them: alone, each of them waits for memory (``SubjectTable.get_many``).
 LATE_FROM: Final[i64] = 16_384
 LATE_TOGETHER: Final = 512
 # What removals cost (turn.py), as a client may send thousands of rollups at once: reading a staged

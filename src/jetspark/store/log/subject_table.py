@@ -252,7 +252,7 @@ class SubjectTable:
         return True
 
     def settle(self) -> None:
-        """Move everything that is left to move: during a start nobody waits for a turn."""
+        """Move everything that is left to move: at a start, when no client waits for a turn."""
         if len(self.before) > 0:
             self.move(i64(len(self.before)))
 

@@ -41,7 +41,10 @@ def _advice(error: ConnectFailed) -> str:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return "; --tlsca FILE names the authority that signed it"
         if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError):
-            return "; start a server with `jetspark serve -js`, or name one with --server or --context"
+            return (
+                "; start a server with `jetspark serve -js`, "
+                "or name one with --server or --context"
+            )
         cause = cause.__cause__
     return ""
 

@@ -318,7 +318,7 @@ class Node:
     a search then skips less.
 
     It cannot skip what has nothing in common. ``width`` is the number of nodes that a search may
-    visit from here on: with a ``*`` beside literals at each level it doubles per level.
+    visit from here on: with a ``*`` next to literals at each level it doubles per level.
     """
 
     def __init__(self) -> None:

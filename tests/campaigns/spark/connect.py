@@ -20,6 +20,14 @@ from jetspark.spark.session import prepare_environment
 
 SERVER: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
 START_S: Final = 120.0
+MASTER_SETTINGS: Final = (
+    # Otherwise every master of a machine wants the same port for it.
+    "spark.master.rest.enabled=false",
+    # A master that is started again has otherwise forgotten its applications: those with dynamic
+    # allocation whose executors end wait for new ones without end.
+    "spark.deploy.recoveryMode=FILESYSTEM",
+    "spark.deploy.recoveryDirectory=recovery",  # in the folder of the cluster
+)
 CLIENT: Final = """
 import sys, time
 from pyspark.sql import SparkSession, functions as f
@@ -93,7 +101,7 @@ class StandaloneCluster:
         self.address = f"spark://127.0.0.1:{self._port}"
 
     def start_master(self) -> None:
-        """Start the master; one that is started again does not know the earlier workers."""
+        """Start the master; one that is started again continues with what is in its folder."""
         self._master = self._start("master.Master", "--port", str(self._port), host="127.0.0.1")
         _await_port(self._port)
 
@@ -192,8 +200,7 @@ def _started(log: Path, command: list[str]) -> "subprocess.Popen[bytes]":
     prepare_environment(environ, master="local[2]", parallelism=None)
     # The formats are looked for in the Python of the server and of the executors.
     environ["PYTHONPATH"] = _path()
-    # Otherwise every master of a machine wants the same port for it.
-    environ["SPARK_MASTER_OPTS"] = "-Dspark.master.rest.enabled=false"
+    environ["SPARK_MASTER_OPTS"] = " ".join(f"-D{setting}" for setting in MASTER_SETTINGS)
     with log.open("wb") as out:
         return subprocess.Popen(command, env=environ, stdout=out, stderr=out, cwd=log.parent)
 

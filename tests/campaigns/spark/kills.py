@@ -162,7 +162,7 @@ class SparkKills:
         cluster.start_worker()
 
     def restart_master(self, cluster: StandaloneCluster) -> None:
-        """Kill the master, and start it again on the same port: it has forgotten everything."""
+        """Kill the master, and start it again on the same port."""
         cluster.kill_master()
         self.masters_killed += 1
         cluster.start_master()

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.docs.test_spark_options import FORMATS, PARSERS
 from tests.support import ignored_option
+from tests.support.spark_formats import FORMATS, PARSERS
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 TIMEOUT_S: Final = 900

@@ -74,7 +74,7 @@ def test_what_is_allowed_works(limited: CommandLine) -> None:
     assert limited.said("pub", "open.a", "x") == 'Published 1 bytes to "open.a"\n'
 
 
-def test_only_who_found_no_server_is_told_to_start_one(
+def test_only_a_user_without_a_server_is_advised_to_start_one(
     servers: Callable[[str], ServerProcess], tmp_path: Path
 ) -> None:
     certificate, key = make_certificate(tmp_path)

@@ -403,7 +403,7 @@ def test_patterns_that_lead_nowhere_are_searched_in_steps(probe: TurnProbe, pref
 
 
 def test_patterns_that_would_make_searches_long_are_refused(probe: TurnProbe) -> None:
-    """Each level of ``*`` beside a literal doubles the nodes that a search visits."""
+    """Each level of ``*`` next to a literal doubles the nodes that a search visits."""
     with probe.client() as client, probe.client() as other:
         heads = [b".".join(each) for each in itertools.product((b"a", b"*"), repeat=16)]
         for at in range(0, len(heads), 4096):
@@ -777,8 +777,8 @@ def test_patterns_that_no_order_of_subjects_helps_with_are_searched_in_steps(
         assert b"wrong last sequence: %d" % (count + 1) in answers[1]
         assert b'"seq":%d' % (count + 2) in answers[2]
         probe.check()
-        body = {"name": "C", "filter_subject": pattern, "deliver_policy": "last"}
-        created = json.dumps({"stream_name": "S", "config": body}).encode()
+        config = {"name": "C", "filter_subject": pattern, "deliver_policy": "last"}
+        created = json.dumps({"stream_name": "S", "config": config}).encode()
         answer = json.loads(client.request(b"CONSUMER.CREATE.S.C", created))
         assert answer["delivered"]["stream_seq"] == count + 1
         probe.check()

@@ -305,9 +305,11 @@ async def test_what_the_server_delivers_passes_the_denials_of_each_receiver(
         await admin.ask("t.1", b"TOP SECRET")
         await admin.made("STREAM.SNAPSHOT.S", {"deliver_subject": "secret.snapshot"})
         for subject in ("secret.t.1", "secret.snapshot"):
-            await until(
-                lambda subject=subject: any(got.subject == subject for got in admin.wire.got)
-            )
+
+            def arrived(subject: str = subject) -> bool:
+                return any(got.subject == subject for got in admin.wire.got)
+
+            await until(arrived)
         await user.wire.flush()
 
         assert any(got.subject.startswith("secret.again.") for got in admin.wire.got)

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from jetspark.engine.refusal import Refusal
-from jetspark.engine.wanted_subjects import WantedSubjects
+from jetspark.engine.wanted_subjects import Claim, WantedSubjects
 from jetspark.subjects.sublist import WIDTH_MAX
 
 HEADS = [".".join(tokens) for tokens in itertools.product("a*", repeat=16)]
@@ -15,7 +15,7 @@ HEADS = [".".join(tokens) for tokens in itertools.product("a*", repeat=16)]
 
 def test_subjects_that_would_make_searches_longer_are_refused() -> None:
     wanted = WantedSubjects()
-    claims = []
+    claims: list[Claim] = []
     while wanted.claims.width() <= WIDTH_MAX:
         wanted.check_width(("other.*",), None)
         at = len(claims) * 8192

@@ -57,7 +57,7 @@ def help_text() -> str:
 
 
 def _flag_lines(flag: str, text: str) -> list[str]:
-    """A flag, and beside it what it does: lines that fit a terminal of the usual width."""
+    """A flag, and next to it what it does: lines that fit a terminal of the usual width."""
     described = wrap(text, _WIDTH - _DESCRIPTION_AT, break_on_hyphens=False) or [""]
     names = [f"    {flag}", *[""] * (len(described) - 1)]
     return [

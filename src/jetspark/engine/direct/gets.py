@@ -170,8 +170,16 @@ class DirectGets:
         if outlet is None:
             return
         last, following = message_get.searches(stream, request)
-        one = OneRead(self._reader, stream, outlet, reply, proof, last, following)
-        one.no_headers = request.no_hdr
+        one = OneRead(
+            self._reader,
+            stream,
+            outlet,
+            reply,
+            proof,
+            last,
+            following,
+            no_headers=request.no_hdr,
+        )
         self.work.append(one)
 
     def _read_multi(

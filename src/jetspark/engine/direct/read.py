@@ -303,8 +303,10 @@ class OneRead(Run):
         next_: NextSearch | None,
         body_of: Callable[[int], bytes] | None = None,
         dropped: bytes = b"",
+        *,
+        no_headers: bool = False,
     ) -> None:
-        super().__init__(reader, stream, outlet, to, 0, proof)
+        super().__init__(reader, stream, outlet, to, 0, proof, no_headers)
         self._body_of: Callable[[int], bytes] | None = body_of
         self._dropped: bytes = dropped
         self._last: LastSearch | None = last

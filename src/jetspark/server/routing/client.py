@@ -490,7 +490,7 @@ class ConnectedClient(ServerOps):
                 units += len(subject) >> 1
             self.router.turn.spend(units)
             if width < sublist.width() and sublist.width() > WIDTH_MAX:
-                # Nobody may make the searches for the messages of all others longer.
+                # No client may make the searches for the messages of all others longer.
                 sublist.remove(subject, queue, subscription)
                 receiver.queue(encode_err(b"maximum subscriptions exceeded"))
                 self.router.turn.spend(DENIED_UNITS)

@@ -176,7 +176,7 @@ class OsFiles:
     def write(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
         """Write all blobs at ``offset``; they are on disk after a later ``sync``."""
         # Once per group of a turn of many streams: nearly always one call is enough.
-        if len(blobs) != 1 or os.pwritev(handle, blobs, offset) != len(blobs[0]):
+        if len(blobs) != 1 or os.pwrite(handle, blobs[0], offset) != len(blobs[0]):
             self._write_all(handle, blobs, offset, os.pwritev)
 
     def _write_all(

@@ -56,8 +56,8 @@ def on_purge(consumer: Consumer, pattern: bytes, starts: PurgeStarts, now: int) 
         start = starts.after(pattern)
     if start == 0:
         start = int(index.last_seq) + 1
-    state.pass_by(start, now)
-    consumer.services.run_queue.save(state, now)
+    if state.pass_by(start, now):
+        consumer.services.run_queue.save(state, now)
 
 
 class Adjustments:

@@ -371,18 +371,34 @@ class ConsumerState:
         self.spent = {seq: count for seq, count in self.spent.items() if cursor.exists(seq)}
         return len(gone) > 0
 
-    def pass_by(self, start: i64, now: i64) -> None:
-        """Continue at a sequence after a purge; removed messages are no longer pending."""
+    def pass_by(self, start: i64, now: i64) -> bool:
+        """Continue at a sequence after a purge; removed messages are no longer pending.
+
+        False if nothing of that changed it: most of very many consumers may be unused, and their
+        states need not be written again.
+        """
+        cursor = self.cursor
+        if (
+            self.consumer_seq == 0
+            and self.pending.count == 0
+            and not self.spent
+            and start <= cursor.next <= self.floor_seq + 1
+            and cursor.next <= self.seq + 1
+            and self.floor_consumer_seq == 0
+        ):
+            cursor.place(cursor.next)
+            cursor.recount_later()
+            return False
         if self.consumer_seq > 0 and self.policy != ACK_NONE:
             self.acked_ns = now
         self._drop_before(start)
-        cursor = self.cursor
         cursor.place(max(cursor.next, start))
         if self.pending.count == 0:
             self.floor_consumer_seq = self.consumer_seq
             self.floor_seq = max(self.floor_seq, cursor.next - 1)
         self.seq = max(self.seq, cursor.next - 1)
         cursor.recount_later()
+        return True
 
     def _drop_before(self, start: i64) -> None:
         """Forget pending messages that were removed, or are before the place to continue."""

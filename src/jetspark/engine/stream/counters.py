@@ -55,6 +55,7 @@ class Counters:
 
     def current(self, subject: bytes) -> Value:
         """Return the value of a subject; raises CounterBroken."""
+        self.log.staged.look_up()
         entry = self.log.index.subjects.get(subject)
         if entry is None or entry.staged_last == 0:
             return Value(0, 0, b"")

@@ -54,6 +54,7 @@ def staged_last(log: StreamLog) -> i64:
 
 def staged_last_of(log: StreamLog, subject: bytes) -> i64:
     """Return the last sequence of a subject or pattern; 0 if it has no message."""
+    log.staged.look_up()
     if is_literal(subject):
         found = log.index.known(subject)
         return 0 if found is None else found.staged_last

@@ -113,6 +113,7 @@ class Ingest:
         purge scans the whole stream.
         """
         index = self.log.index
+        self.log.staged.look_up()
         entry = index.subjects.get(subject)
         self.replies.hold_purge(b"" if everything else subject)
         if (

@@ -234,6 +234,7 @@ class Lifetimes:
         if find_value(block, MARKER_REASON) or find_value(block, KV_OPERATION) == b"PURGE":
             return b""
         subject = data[at + FIXED : start]
+        self.log.staged.look_up()
         entry = self.log.index.subjects.get(subject)
         return subject if entry is not None and entry.staged_last == seq else b""
 

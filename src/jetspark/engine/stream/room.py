@@ -84,6 +84,8 @@ class Room:
     def count_of(self, subject: bytes) -> i64:
         """Return how many messages a subject has, including staged ones."""
         count: i64 = 0
+        if self.left is not None:
+            self.log.staged.look_up()
         entry = self.log.index.subjects.get(subject)
         if self.left is not None:
             return 0 if entry is None else self.left_of(entry)

@@ -175,8 +175,8 @@ class StreamIndex:
     def entries_for(self, subjects: list[bytes]) -> list[SubjectEntry]:
         """Return the entries of many subjects, created for those that are new."""
         found: list[SubjectEntry] = []
-        for subject, entry in zip(subjects, self.subjects.get_many(subjects), strict=True):
-            found.append(self.entry(subject) if entry is None else entry)
+        for i, entry in enumerate(self.subjects.get_many(subjects)):
+            found.append(self.entry(subjects[i]) if entry is None else entry)
         return found
 
     def add_segment(self, handle: i64, base: i64, start: i64, name: str = "") -> None:

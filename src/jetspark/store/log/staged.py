@@ -70,6 +70,10 @@ from jetspark.subjects.tokens import is_literal
 FLAGS_AT: Final = 27  # the offset of the flags in a record
 # At most this many staged bytes are searched for the newest message of a pattern.
 LOOKED_THROUGH: Final[i64] = 16_384
+# A stream with this many subjects looks them up together when its group is taken, or when a
+# decision needs one of them: alone, each of them waits for memory (``SubjectTable.get_many``).
+LATE_FROM: Final[i64] = 16_384
+LATE_TOGETHER: Final = 512
 # What removals cost (turn.py), as a client may send thousands of rollups at once: reading a staged
 # record, removing a message, and visiting a row or subject, or comparing it with a staged purge.
 READ_UNITS: Final[i64] = 2
@@ -106,6 +110,10 @@ class Staged:
         # The earlier parts of the open group, if it contains a large message.
         self.parts: Parts | None = None
         self.entries: list[SubjectEntry] = []
+        # The subjects of the last messages of the open group that were not looked up yet, and the
+        # sequence of the first of them; the others follow without a gap.
+        self.late: list[bytes] = []
+        self.late_seq: i64 = 0
         self.in_flight: Group | None = None
         # What each of them adds to the counts.
         self.open_messages: i64 = 0
@@ -136,6 +144,7 @@ class Staged:
 
         Sequences and ids that were assigned are not assigned again.
         """
+        # Nothing was noted in the index of subjects that were not looked up.
         staged = self.entries
         if self.in_flight is not None:
             staged = self.in_flight.entries + staged
@@ -186,8 +195,10 @@ class Staged:
     @property
     def has_messages(self) -> bool:
         """Return whether messages are staged."""
-        return len(self.entries) > 0 or (
-            self.in_flight is not None and len(self.in_flight.entries) > 0
+        return (
+            len(self.entries) > 0
+            or len(self.late) > 0
+            or (self.in_flight is not None and len(self.in_flight.entries) > 0)
         )
 
     @property
@@ -206,6 +217,7 @@ class Staged:
         self, handle: i64, offset: i64, filler: bytes, synced: bool, before: Preparation | None
     ) -> Group:
         """Turn the open group into the group in flight; it is written at this place."""
+        self.look_up()
         blob = self.writer.getvalue()
         parts = self.parts
         if parts is not None:
@@ -279,22 +291,47 @@ class Staged:
             total = self.codec.encode(
                 self.writer, seq, time, MESSAGE, flags, subject, headers_length, tail
             )
-        entry = self.index.entry(subject)
-        if flags & BATCH_MEMBER:
-            self.join_batch(total)
-            self.restage(entry, seq)
+        size = self.codec.size_of(total, headers_length)
+        if (
+            i64(len(self.index.entries)) >= LATE_FROM
+            and not flags & BATCH_MEMBER
+            and self.seen is None
+        ):
+            if len(self.late) == 0:
+                self.late_seq = seq
+            self.late.append(subject)
         else:
-            entry.staged_last = seq
-        self.entries.append(entry)
+            self.look_up()
+            entry = self.index.entry(subject)
+            if flags & BATCH_MEMBER:
+                self.join_batch(total)
+                self.restage(entry, seq)
+            else:
+                entry.staged_last = seq
+            self.entries.append(entry)
+            if self.seen is not None:
+                self.seen.add(seq, size, entry)
         self.time = time
         self.seq = seq
         self.position += 1
-        size = self.codec.size_of(total, headers_length)
         self.open_messages += 1
         self.open_bytes += size
-        if self.seen is not None:
-            self.seen.add(seq, size, entry)
         return seq
+
+    def look_up(self) -> None:
+        """Let decisions see the last messages of their subjects, which are looked up together."""
+        if len(self.late) == 0:
+            return
+        late = self.late
+        self.late = []
+        seq = self.late_seq
+        at = 0
+        while at < len(late):
+            for entry in self.index.entries_for(late[at : at + LATE_TOGETHER]):
+                entry.staged_last = seq
+                self.entries.append(entry)
+                seq += 1
+            at += LATE_TOGETHER
 
     def add_large(
         self,
@@ -350,6 +387,7 @@ class Staged:
 
     def add_record(self, kind: i64, body: bytes) -> None:
         """Add a record that is not a message to the group; ``body`` has its CRLF."""
+        self.look_up()
         flags = self.batch_flags
         if len(self.writer) == 0 and self.parts is None:
             flags |= self.durability.group_flag
@@ -594,6 +632,7 @@ class Staged:
 
     def left_rows(self) -> StagedRows:
         """Return the staged messages that decisions see."""
+        self.look_up()
         seen = self.seen
         if seen is None:
             seen = StagedRows()
@@ -682,6 +721,7 @@ class Staged:
         """
         if self.batch is not None:
             raise ValueError("a batch is being staged already; end or abort it first")
+        self.look_up()
         self.add_prelude()
         self.batch = Batch(self)
         self.deletions.begin_batch()

@@ -251,6 +251,11 @@ class SubjectTable:
         self.moved = 0
         return True
 
+    def settle(self) -> None:
+        """Move everything that is left to move: at a start, when no client waits for a turn."""
+        if len(self.before) > 0:
+            self.move(i64(len(self.before)))
+
     def shrink(self) -> None:
         """Start to use fewer slots, if hardly any of them are used."""
         size: i64 = len(self.slots)

@@ -38,6 +38,7 @@ def replay_index_file(log: StreamLog, data: bytes) -> i64:
             records += 1
         elif word == SUBJECT:
             if subjects == i64(len(entries)):
+                index.subjects.settle()
                 entries += index.entries_for(subjects_ahead(data, at - 16))
             subjects += 1
             at += second

@@ -119,3 +119,24 @@ def test_a_purge_reaches_some_consumers_per_turn_and_in_the_end_all(
         reached = now_reached
     assert all(consumer.state.floor_seq == 2 for consumer in consumers)
     world.close()
+
+
+def test_a_purge_writes_no_state_of_consumers_that_it_does_not_change() -> None:
+    world = World()
+    stream = world.stream()
+    consumers = [world.consumer(stream, f"c{n}") for n in range(20)]
+    world.publish(stream, b"s.a", b"s.b", b"s.a")
+    world.turn()
+    world.pull(b'{"batch":2,"no_wait":true}', key=b"S.c3")
+    world.turn()
+    world.pass_time(100_000_000)
+    written = stream.log.index.position
+
+    handle(world.engine, b"STREAM.PURGE.S", b'{"filter":"s.b"}', b"_P", world.now, world.outbox)
+    world.turn()
+    while world.engine.advance(world.now, world.outbox):
+        world.turn()
+    world.pass_time(100_000_000)
+    assert stream.log.index.position - written == 2, "the purge, and the consumer that was used"
+    assert [world.info(each).num_pending for each in (consumers[0], consumers[3])] == [2, 1]
+    world.close()

@@ -10,6 +10,7 @@ from tests.unit.engine.publishing import answers, ask, code, flush, made, publis
 
 from jetspark.api.enums import Discard
 from jetspark.engine.requests.dispatch import handle
+from jetspark.store.log.staged import LATE_FROM
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Bench
@@ -155,3 +156,22 @@ def test_a_rollup_of_everything_makes_room_on_other_subjects(bench: Bench) -> No
     flush(bench)
 
     assert answers(bench) == [2, 3, PER_SUBJECT]
+
+
+def test_subjects_that_are_looked_up_together_count(bench: Bench) -> None:
+    """A stream with very many subjects, after a removal: it counts what is left."""
+    stream = limited(bench, max_msgs_per_subject=1, discard_new_per_subject=True)
+    for n in range(LATE_FROM):
+        stream.log.staged.add_message(b"s.%d" % n, 0, b"x\r\n", bench.now)
+    bench.engine.mark_dirty(stream)
+    flush(bench)
+    stream.log.staged.delete(1)
+    for subject in (b"s.0", b"s.other", b"s.third"):
+        publish(bench, stream, subject)
+        flush(bench)
+    answers(bench)
+
+    for _ in range(2):
+        publish(bench, stream, b"s.new")
+    flush(bench)
+    assert PER_SUBJECT in answers(bench)

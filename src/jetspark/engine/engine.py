@@ -167,6 +167,8 @@ class Engine:
         self._removals: dict[Stream, Operation] = {}
         # Streams with a new configuration that is not durable yet.
         self._changes: dict[Stream, Change] = {}
+        # Streams whose open group has much to remove: further purges wait until it is durable.
+        self._full_groups: dict[Stream, Operation] = {}
         # Streams that are being created.
         self._creations: dict[str, Operation] = {}
 
@@ -764,6 +766,7 @@ class Engine:
         if (
             self._changes
             or self._removals
+            or self._full_groups
             or self.transfers.by_stream
             or self.direct.gate.by_stream
             or self.purges.by_stream
@@ -811,8 +814,26 @@ class Engine:
             self.copies.committed(stream)
         if stream.consumers:
             self.consumers.committed(stream, held.purges, now)
+        if self._full_groups:
+            self._continue_purges(stream, now, outbox)
         if self._removals:
             self.may_remove(stream, now, outbox)
+
+    def check_room_to_purge(self, stream: Stream) -> None:
+        """Raise Postponed while the open group of a stream has so much to remove already.
+
+        A group is applied in one turn; on a slow disk it may have thousands of purges.
+        """
+        if stream.log.staged.open_removals >= self.settings.group_removals:
+            operation = self.operations.begin(stream.config.name)
+            self._full_groups[stream] = operation
+            raise Postponed(operation)
+
+    def _continue_purges(self, stream: Stream, now: int, outbox: Outbox) -> None:
+        """Handle the purges that wait for a group of a stream, which was applied or failed."""
+        operation = self._full_groups.pop(stream, None)
+        if operation is not None:
+            self.operations.end(operation, now, outbox)
 
     def publish_own(self, entries: list[Entry], now: int, outbox: Outbox) -> None:
         """Send the engine's own messages, to subscribers and to streams that store them."""
@@ -856,6 +877,7 @@ class Engine:
         self.copies.failed(stream)
         if change is not None:
             self.operations.end(change.operation, stream.committed_ns, outbox)
+        self._continue_purges(stream, stream.committed_ns, outbox)
         if self._removals:
             self.may_remove(stream, stream.committed_ns, outbox)
 

@@ -276,3 +276,19 @@ async def test_monitoring_shows_the_limit_of_kept_input_and_what_is_kept(tmp_pat
         metrics = await clients.metrics()
         assert re.search(r"^jetspark_input_closed_total\{.*} 1$", metrics, re.MULTILINE)
         assert re.search(r"^jetspark_input_bytes\{.*} \d+$", metrics, re.MULTILINE)
+
+
+async def test_a_client_closed_for_its_input_keeps_nothing_of_it(tmp_path: Path) -> None:
+    """Not even for the seconds until its connection is forgotten; nor is it processed."""
+    async with crowd(tmp_path) as clients:
+        server = clients.server
+        await clients.send(BOB + b"".join(b"SUB s.%d %d\r\n" % (n, n) for n in range(30_000)))
+        await until(lambda: server.input.total > 50_000, every=0)
+        (sender,) = server.connections
+
+        server.input.follow(1000)
+
+        assert server.input.closed == 1
+        kept = [each for each in vars(sender).values() if isinstance(each, bytes)]
+        assert sum(map(len, kept)) + sender.client.parser.held() == 0
+        await until(lambda: not sender.client.subscriptions)

@@ -86,6 +86,7 @@ def purge(engine: Engine, request: Request) -> bytes | None:
         return None
     pattern = wanted.filter.encode()
     request.need_order(engine, stream, [pattern])
+    engine.check_room_to_purge(stream)
     last = request.last_seq(stream)
     waited = last < int(stream.log.staged.seq)
     if waited and not wanted.keep:

@@ -60,7 +60,7 @@ SYSTEM_REQUESTS: Final = b"$SYS.REQ."
 USER_INFO: Final = b"$SYS.REQ.USER.INFO"
 
 # The costs of operations that cost more than a message (turn.py).
-SUBSCRIBE_UNITS: Final[i64] = 8
+SUBSCRIBE_UNITS: Final[i64] = 12
 PULL_UNITS: Final[i64] = 40
 REQUEST_UNITS: Final[i64] = 100
 DENIED_UNITS: Final[i64] = 200

@@ -79,6 +79,10 @@ LATE_TOGETHER: Final = 512
 READ_UNITS: Final[i64] = 2
 REMOVED_UNITS: Final[i64] = 1
 VISITED_PER_UNIT: Final[i64] = 32
+# What a purge costs when it is applied, without the rows that it visits and removes.
+PURGE_UNITS: Final[i64] = 16
+# So many subjects are compared with a pattern for the first time per unit, measured.
+COMPARED_PER_UNIT: Final[i64] = 8
 
 
 class Staged:
@@ -120,6 +124,8 @@ class Staged:
         self.open_bytes: i64 = 0
         self.in_flight_messages: i64 = 0
         self.in_flight_bytes: i64 = 0
+        # What the purges of the open group cost when it is applied, in units of a turn.
+        self.open_removals: i64 = 0
         self.deletions: PendingDeletions = PendingDeletions()
         # The messages in them that decisions see, once a removal asked; None: not known.
         self.seen: StagedRows | None = None
@@ -242,6 +248,7 @@ class Staged:
         self.in_flight_bytes = self.open_bytes
         self.open_messages = 0
         self.open_bytes = 0
+        self.open_removals = 0
         self.in_flight = group
         return group
 
@@ -513,7 +520,9 @@ class Staged:
         everything = is_everything(pattern)
         rare = None if everything else rare_entries(self.index, pattern)
         if rare is not None:
-            return self.purge_rare(rare, pattern, int(before_seq), int(keep))
+            removed = self.purge_rare(rare, pattern, int(before_seq), int(keep))
+            self.note_removals(removed, is_literal(pattern))
+            return removed
         self.add_prelude()
         staged = self.left_rows_of(pattern)
         end = self.purge_end(before_seq)
@@ -527,7 +536,17 @@ class Staged:
         self.deletions.purge(self.position, end, pattern)
         if everything and keep == 0:
             self.seq = max(self.seq, before_seq - 1)
-        return before - self.open_messages
+        removed = before - self.open_messages
+        self.note_removals(removed, False)
+        return removed
+
+    def note_removals(self, removed: i64, is_chain: bool) -> None:
+        """Note what a purge costs when it is applied: a chain is followed, all else is visited."""
+        self.open_removals += PURGE_UNITS + removed * REMOVED_UNITS
+        if not is_chain:
+            rows = self.index.rows() + self.seq - self.index.last_seq
+            self.open_removals += rows // VISITED_PER_UNIT
+            self.open_removals += i64(len(self.index.entries)) // COMPARED_PER_UNIT
 
     def purge_rare(
         self, entries: list[SubjectEntry], pattern: bytes, before: int, keep: int
@@ -759,6 +778,7 @@ class Staged:
         self.position = batch.position
         self.open_messages = batch.messages
         self.open_bytes = batch.bytes
+        self.open_removals = batch.removals
         self.deletions.abort_batch()
         self.seen = None
         self.batch = None
@@ -872,6 +892,7 @@ class Batch:
         self.position: i64 = staged.position
         self.messages: i64 = staged.open_messages
         self.bytes: i64 = staged.open_bytes
+        self.removals: i64 = staged.open_removals
         # Where the last record of the batch starts so far.
         self.last_at: i64 = -1
         # Subjects and their newest staged messages before the change, in order of the changes.

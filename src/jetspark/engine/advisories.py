@@ -126,10 +126,6 @@ class Audit:
         """Send the record of an answer that is sent now."""
         self._advisories.send(self._with(answer), self._now, outbox)
 
-    def hold(self, answer: bytes, stream: Stream, outbox: Outbox) -> None:
-        """Send the record of an answer that waits for what is staged in a stream."""
-        self._advisories.hold(self._with(answer), stream, self._now, outbox)
-
     def _with(self, answer: bytes) -> ApiAudit:
         return msgspec.structs.replace(self._event, response=answer.decode(errors="replace"))
 

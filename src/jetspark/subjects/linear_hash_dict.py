@@ -18,9 +18,9 @@ class LinearHashDict:
 
     def __init__(self) -> None:
         self._parts: list[dict[bytes, Any]] = [{}]
-        # The first part, which is the only one of most.
-        self._first: dict[bytes, Any] = self._parts[0]
-        self._is_divided: bool = False
+        # The only part, which is all there is of most: the hottest readers look into it without
+        # a call. None: the dict was divided.
+        self.whole: dict[bytes, Any] | None = self._parts[0]
         self._count: i64 = 0
         # Parts up to this one have been divided in this round, by one bit more of the hash.
         self._divided: i64 = 0
@@ -32,18 +32,17 @@ class LinearHashDict:
 
     def get(self, key: bytes) -> Any:
         """Return the value of a key; None if it does not exist."""
-        if not self._is_divided:
-            return self._first.get(key)
-        return self._part(key).get(key)
+        whole = self.whole
+        return whole.get(key) if whole is not None else self._part(key).get(key)
 
     def __contains__(self, key: bytes) -> bool:
-        if not self._is_divided:
-            return key in self._first
-        return key in self._part(key)
+        whole = self.whole
+        return key in whole if whole is not None else key in self._part(key)
 
     def set(self, key: bytes, value: Any) -> None:
         """Set the value of a key."""
-        part = self._first if not self._is_divided else self._part(key)
+        whole = self.whole
+        part = whole if whole is not None else self._part(key)
         before = len(part)
         part[key] = value
         if len(part) > before:
@@ -53,14 +52,14 @@ class LinearHashDict:
 
     def pop(self, key: bytes) -> Any:
         """Remove a key; return its value, None if it does not exist."""
-        part = self._first if not self._is_divided else self._part(key)
+        whole = self.whole
+        part = whole if whole is not None else self._part(key)
         value = part.pop(key, None)
         if value is not None:
             self._count -= 1
-            if self._count == 0 and self._is_divided:
+            if self._count == 0 and self.whole is None:
                 self._parts = [{}]
-                self._first = self._parts[0]
-                self._is_divided = False
+                self.whole = self._parts[0]
                 self._divided = self._mask = 0
         return value
 
@@ -100,8 +99,7 @@ class LinearHashDict:
                 stays[key] = value
         self._parts[self._divided] = stays
         self._parts.append(moves)
-        self._first = self._parts[0]
-        self._is_divided = True
+        self.whole = None
         self._divided += 1
         if self._divided == bit:
             self._mask = 2 * self._mask + 1

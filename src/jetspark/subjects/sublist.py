@@ -234,7 +234,11 @@ class Sublist:
         Subjects that the same single pattern matches share a result, as do those that none does.
         The caller may keep a ``route`` in it that does not depend on the subject.
         """
-        leaf = only_leaf(self._root, subject, self._literals.get(subject), self.walks)
+        literals = self._literals.whole
+        known: Leaf | None = (
+            literals.get(subject) if literals is not None else self._literals.get(subject)
+        )
+        leaf = only_leaf(self._root, subject, known, self.walks)
         if leaf is None:
             return self._none
         if leaf is SEVERAL:
@@ -335,7 +339,11 @@ class Sublist:
 
     def has_interest(self, subject: bytes) -> bool:
         """Return whether any subscription matches ``subject``."""
-        leaf = only_leaf(self._root, subject, self._literals.get(subject), self.walks)
+        literals = self._literals.whole
+        known: Leaf | None = (
+            literals.get(subject) if literals is not None else self._literals.get(subject)
+        )
+        leaf = only_leaf(self._root, subject, known, self.walks)
         if leaf is TOO_LONG:
             found = self.find_at_once(subject)
             return len(found.plain) > 0 or len(found.groups) > 0

@@ -588,6 +588,13 @@ def only_leaf(root: Node, subject: bytes, known: Leaf | None, walks: Walks) -> L
     Nothing is allocated for a subject that leads nowhere. Empty tokens are not detected.
     """
     end: i64 = len(subject)
+    # Most subjects without a receiver end here.
+    if (
+        root.star is None
+        and root.tail is None
+        and (end == 0 or root.firsts & first_bit(subject[0]) == 0)
+    ):
+        return known
     node = root
     start: i64 = 0
     visited: i64 = 0

@@ -178,6 +178,17 @@ ssize_t pwritev64(int handle, const struct iovec *parts, int count, off_t offset
     return pwritev(handle, parts, count, offset);
 }
 
+ssize_t pwrite(int handle, const void *data, size_t length, off_t offset) {
+    REAL(ssize_t, pwrite, int, const void *, size_t, off_t);
+    struct iovec part = {(void *)data, length};
+    if (is_ours(handle)) return pwritev2(handle, &part, 1, offset, 0);
+    return real_pwrite(handle, data, length, offset);
+}
+
+ssize_t pwrite64(int handle, const void *data, size_t length, off_t offset) {
+    return pwrite(handle, data, length, offset);
+}
+
 ssize_t write(int handle, const void *data, size_t length) {
     REAL(ssize_t, write, int, const void *, size_t);
     if (!is_ours(handle)) return real_write(handle, data, length);

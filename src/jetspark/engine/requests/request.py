@@ -14,6 +14,7 @@ from jetspark.engine.failures import BODY
 from jetspark.engine.operations import Postponed
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
+from jetspark.engine.stream.replies import Body, said
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.wanted_subjects import AT_ONCE_MAX as SUBJECTS_AT_ONCE_MAX
 from jetspark.engine.wanted_subjects import Claim
@@ -235,8 +236,11 @@ class Request:
         if self.audit is not None:
             self.audit.answered(body, self.outbox)
 
-    def hold(self, stream: Stream, answer: bytes, kind: Response[Any]) -> None:
-        """Answer when what is staged in a stream is durable (contracts.md, Commit)."""
+    def hold(self, stream: Stream, answer: Body, kind: Response[Any]) -> None:
+        """Answer when what is staged in a stream is durable (contracts.md, Commit).
+
+        An answer that describes the stream is made then.
+        """
         audit = self.audit
         if audit is None:
             stream.replies.hold_answer((self.reply, answer, kind.error), self.outbox)
@@ -247,8 +251,12 @@ class Request:
             audit.answered(body, self.outbox)
             return body
 
-        stream.replies.hold_answer((self.reply, answer, refused), self.outbox)
-        audit.hold(answer, stream, self.outbox)
+        def answered() -> bytes:
+            body = said(answer)
+            audit.answered(body, self.outbox)
+            return body
+
+        stream.replies.hold_answer((self.reply, answered, refused), self.outbox)
 
     def last_seq(self, stream: Stream) -> int:
         """Return the last message that a stream had when the request arrived."""

@@ -157,8 +157,13 @@ def update(engine: Engine, request: Request) -> bytes | None:
     request.take_claim()
     done = StreamActed(stream=config.name, action=Action.MODIFY)
     engine.advisories.hold(done, stream, request.now, request.outbox)
-    answer = STREAM_UPDATE.ok(stream_info(stream, request.now, StreamInfo))
-    request.hold(stream, answer, STREAM_UPDATE)
+    now = request.now
+
+    def described() -> bytes:
+        """What lower limits evict is gone then."""
+        return STREAM_UPDATE.ok(stream_info(stream, now, StreamInfo))
+
+    request.hold(stream, described, STREAM_UPDATE)
     return None
 
 

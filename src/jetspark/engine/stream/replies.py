@@ -15,12 +15,19 @@ from jetspark.engine.outbox import Entry, Outbox
 from jetspark.headers.status import NO_RESPONDERS, status_block
 from jetspark.store.log.stream_log import StreamLog
 
+# The body of a reply, or what returns it: a description of the stream as it is then.
+Body = bytes | Callable[[], bytes]
 # A reply to a request: its subject, its body, and what it becomes if the group fails.
-Answer = tuple[bytes, bytes, Callable[[bytes], bytes]]
+Answer = tuple[bytes, Body, Callable[[bytes], bytes]]
 # The progress of a fast batch in a group: batch, last sequence, bytes, stream sequence.
 Standing = tuple[FastBatch, int, int, int]
 
 ACK_NOT_STORED: Final = status_block(NO_RESPONDERS, b"Acknowledgement Could Not Be Stored")
+
+
+def said(body: Body) -> bytes:
+    """Return the body of a reply that is sent now."""
+    return body if isinstance(body, bytes) else body()
 
 
 class GroupReplies:
@@ -127,7 +134,7 @@ class Replies:
         """Answer a request when everything staged is durable; now if nothing is."""
         held = self.newest()
         if held is None:
-            outbox.reply(answer[0], answer[1])
+            outbox.reply(answer[0], said(answer[1]))
         else:
             held.answers.append(answer)
 
@@ -197,7 +204,7 @@ class Replies:
             outbox.acknowledge(self.ack_head, held.replies, held.sequences)
         outbox.now.extend(held.entries)
         for answer in held.answers:
-            outbox.reply(answer[0], answer[1])
+            outbox.reply(answer[0], said(answer[1]))
         for to in held.acks:
             outbox.now.append((to, to, b"", b"", b""))
         return held

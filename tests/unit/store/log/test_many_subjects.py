@@ -106,9 +106,9 @@ Pair = list[tuple[StreamLog, SimulatedDisk]]
 
 def test_expectations_see_staged_messages(pair: Pair) -> None:
     def life(twin: Twin) -> object:
-        assert twin.log.staged.has_messages is False
+        before = twin.log.staged.has_messages
         found: list[object] = [twin.publish(*SUBJECTS, *SUBJECTS[:3])]
-        assert twin.log.staged.has_messages
+        assert (before, twin.log.staged.has_messages) == (False, True)
         found += [twin.decided(), twin.publish(SUBJECTS[5]), twin.decided()]
         twin.commit()
         return [*found, twin.decided(), twin.stored(), twin.counts()]

@@ -343,6 +343,7 @@ FOREIGN_FIELDS = {
     # Spark's runner of pipelines offers no other way to see what it registers.
     "spark/pipelines/declarative.py: runner.SparkConnectGraphElementRegistry",
     "spark/pipelines/declarative.py: runner.load_pipeline_spec",
+    "spark/pipelines/declarative.py: runner.start_run",
     "spark/pipelines/declarative.py: spec.configuration",
 }
 

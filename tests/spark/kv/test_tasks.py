@@ -327,8 +327,11 @@ def test_an_expected_revision_is_compared(url: str, jetstream: sync.JetStream) -
     rows = {"key": ["a"], "value": ["2"], "expected_revision": [revision]}
 
     _write(url, "CASB", schema, rows)
-    with pytest.raises(WrongLastSequence):
+    with pytest.raises(WrongLastSequence) as refusal:
         _write(url, "CASB", schema, rows)
+
+    conflict = f"'$KV.CASB.a' has {revision + 1} and the row expects {revision}"
+    assert conflict in refusal.value.__notes__[-1]
 
     assert [entry.value for entry in bucket.history("a")] == [b"1", b"2"]
 
@@ -353,8 +356,10 @@ def test_rows_of_a_transaction_are_written_together_or_not_at_all(
     }
 
     _write(url, "TXNB", schema, rows)
-    with pytest.raises(WrongLastSequence):
+    with pytest.raises(WrongLastSequence) as refusal:
         _write(url, "TXNB", schema, failing)
+
+    assert "'$KV.TXNB.b.city' has 1 and the row expects 99" in refusal.value.__notes__[-1]
 
     assert sorted(bucket.keys()) == ["a.city", "a.street", "b.city", "c"]
     assert bucket.get("a.street").revision == bucket.get("a.city").revision + 1

@@ -168,6 +168,27 @@ def test_an_expected_sequence_is_compared(url: str, jetstream: sync.JetStream) -
     assert _stored(stream) == Counter([1, 2])
 
 
+@pytest.mark.parametrize("mode", ["fast", "async", "atomic"])
+def test_the_row_whose_expected_sequence_is_not_the_last_is_named(
+    url: str, jetstream: sync.JetStream, mode: str
+) -> None:
+    """Not one of those before it, which were stored by the same write."""
+    name = f"NAMED_{mode}"
+    stream = _stream(jetstream, name, allow_batched=True, allow_atomic=True)
+    for _ in range(2):
+        jetstream.publish(f"{name}.c", b"0")
+    schema = StructType([*SCHEMA.fields]).add("expected_last_subject_seq", "long")
+    options = {"publishMode": mode, "delivery": "at-least-once"}
+    writer = _writer(url, name, schema, streaming=False, **options)
+    subjects = [f"{name}.a", f"{name}.b", f"{name}.c"]
+
+    with pytest.raises(WrongLastSequence) as refusal:
+        writer.write(_batch(name, 1, 3, subject=subjects, expected_last_subject_seq=[0, 0, 1]))
+
+    assert f"'{name}.c' has 2 and the row expects 1" in refusal.value.__notes__[-1]
+    assert 3 not in _stored(stream)
+
+
 @pytest.mark.usefixtures("task")
 def test_a_subject_of_no_stream_is_named_before_anything_is_sent(
     url: str, jetstream: sync.JetStream

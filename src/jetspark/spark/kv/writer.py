@@ -246,14 +246,10 @@ class KvRowWriter:
         """Send rows; a write by an earlier run of the epoch is no reason to refuse them."""
         try:
             return sender.send(self._messages(rows, ids))
-        except WrongLastSequence as error:
+        except WrongLastSequence:
             stored = sender.with_retries(lambda js: self._last_ids(js, rows.messages.subjects))
             new = [at for at, one in enumerate(ids) if one not in stored]
             if len(new) == len(ids):
-                error.add_note(
-                    "expected_revision of a row is not the revision of its key: another writer "
-                    "was faster, or has changed the key since an earlier run wrote it"
-                )
                 raise
         rest = rows.picked(new)
         if not len(rest):

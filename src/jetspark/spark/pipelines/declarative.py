@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jetspark.spark.pipelines.errors import mistakes_named, one_line, one_line_of
-from jetspark.spark.pipelines.file_tables import FileTables
+from jetspark.spark.pipelines.file_tables import FileTables, short_name, sql_targets
 from jetspark.spark.pipelines.project import PipelineRefused, Project, check_packages
 from jetspark.spark.pipelines.selection import EVERYTHING, Selection
 from jetspark.spark.pipelines.settings import prepare_workers
@@ -48,9 +48,8 @@ def run_declarative(
     prepare_workers(os.environ)
     from pyspark.pipelines import cli
 
-    tables = FileTables(project, selection.continues)
     messages = Messages(say)
-    with _same_environment(), redirect_stdout(messages), _watched(tables, settings, selection):
+    with _same_environment(), redirect_stdout(messages), _watched(project, settings, selection):
         _start_session(project, settings, master)
         started()
         # It also stops the session, whatever happens.
@@ -81,11 +80,11 @@ def _same_environment() -> Iterator[None]:
 
 @contextmanager
 def _watched(
-    tables: FileTables, settings: Mapping[str, str], selection: Selection
+    project: Project, settings: Mapping[str, str], selection: Selection
 ) -> Iterator[None]:
-    """Pass what the runner registers to ``tables``, and let our settings override the spec's.
+    """Check what the runner registers, and let our settings override the spec's.
 
-    Sinks that ``selection`` names are refused.
+    Names in ``selection`` that the project does not define are refused, and so are sinks.
     """
     from pyspark.pipelines import cli
     from pyspark.pipelines.spark_connect_graph_element_registry import (
@@ -93,13 +92,17 @@ def _watched(
     )
 
     runner: Any = cli
+    tables = FileTables(project, selection.continues)
+    targets: list[str] = []
 
     class Registry(SparkConnectGraphElementRegistry):
         def register_output(self, output: "Output") -> None:
-            from pyspark.pipelines.output import Sink, StreamingTable
+            from pyspark.pipelines.output import Sink, StreamingTable, Table
 
             if isinstance(output, Sink):
                 selection.check_sink(output.name)
+            if isinstance(output, Table):
+                targets.append(short_name(project, output.name))
             if isinstance(output, StreamingTable):
                 tables.add_table(output.name, output.format)
             super().register_output(output)
@@ -110,6 +113,7 @@ def _watched(
 
         def register_sql(self, sql_text: str, file_path: Path) -> None:
             tables.add_sql(sql_text)
+            targets.extend(short_name(project, name) for name in sql_targets(sql_text))
             super().register_sql(sql_text, file_path)
 
     def load(path: Path) -> Any:
@@ -119,14 +123,20 @@ def _watched(
         object.__setattr__(spec, "configuration", chosen)
         return spec
 
+    def start(*arguments: Any, **named: Any) -> Any:
+        # Everything is registered now. The runner ignores a name that it does not know.
+        selection.check(targets)
+        return start_before(*arguments, **named)
+
     # The runner has no arguments for these.
-    load_before = runner.load_pipeline_spec
+    load_before, start_before = runner.load_pipeline_spec, runner.start_run
     runner.SparkConnectGraphElementRegistry, runner.load_pipeline_spec = Registry, load
+    runner.start_run = start
     try:
         yield
     finally:
         runner.SparkConnectGraphElementRegistry = SparkConnectGraphElementRegistry
-        runner.load_pipeline_spec = load_before
+        runner.load_pipeline_spec, runner.start_run = load_before, start_before
 
 
 def _start_session(project: Project, settings: Mapping[str, str], master: str) -> None:

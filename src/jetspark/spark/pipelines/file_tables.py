@@ -28,6 +28,11 @@ _SQL_TABLE: Final = re.compile(
     + _NAME.format("table"),
     re.IGNORECASE,
 )
+_SQL_TARGET: Final = re.compile(
+    r"\s*CREATE\s+(?:OR\s+\w+\s+)?(?:STREAMING\s+TABLE|MATERIALIZED\s+VIEW)\s+"
+    r"(?:IF\s+NOT\s+EXISTS\s+)?" + _NAME.format("target"),
+    re.IGNORECASE,
+)
 _SQL_FLOW: Final = re.compile(
     r"\s*CREATE\s+FLOW\s+" + _NAME.format("flow") + r"\s+(?:COMMENT\s+)?AS\s+INSERT\s+INTO"
     r"\s+(?:TABLE\s+)?" + _NAME.format("table"),
@@ -35,6 +40,18 @@ _SQL_FLOW: Final = re.compile(
 )
 _SQL_QUERY: Final = re.compile(r"\bAS\s*\(?\s*(?:SELECT|WITH|FROM|TABLE|VALUES)\b", re.IGNORECASE)
 _SQL_FORMAT: Final = re.compile(r"\bUSING\s+(\w+)", re.IGNORECASE)
+
+
+def sql_targets(text: str) -> Iterator[str]:
+    """Yield the tables and materialized views that a SQL file defines."""
+    for statement in _statements(text):
+        found = _SQL_TARGET.match(statement)
+        if found:
+            yield found["target"]
+
+
+def _statements(text: str) -> list[str]:
+    return _NOISE.sub(lambda found: found["name"] or " ", text).split(";")
 
 
 class FileTables:
@@ -64,7 +81,7 @@ class FileTables:
 
     def add_sql(self, text: str) -> None:
         """Add the tables and flows of a SQL file, whose errors Spark will report."""
-        for statement in _NOISE.sub(lambda found: found["name"] or " ", text).split(";"):
+        for statement in _statements(text):
             table, flow = _SQL_TABLE.match(statement), _SQL_FLOW.match(statement)
             if table:
                 query = _SQL_QUERY.search(statement, table.end())

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jetspark.spark.pipelines.file_tables import FileTables
+from jetspark.spark.pipelines.file_tables import FileTables, sql_targets
 from jetspark.spark.pipelines.project import PipelineRefused, Project
 
 
@@ -107,3 +107,16 @@ def test_a_table_is_the_same_however_it_is_spelled(project: Project) -> None:
     twice = "CREATE STREAMING TABLE u AS FROM x; CREATE FLOW f AS INSERT INTO U"
     with pytest.raises(PipelineRefused, match="table 'u' has 2 flows"):
         FileTables(project).add_sql(twice)
+
+
+def test_what_a_sql_file_defines_is_found_by_name() -> None:
+    text = """
+    CREATE MATERIALIZED VIEW revenue AS SELECT 1;
+    create or refresh streaming table if not exists default.`a b` as select 2;
+    -- CREATE MATERIALIZED VIEW no AS
+    CREATE OR REPLACE MATERIALIZED VIEW spark_catalog.default.c COMMENT ';' AS SELECT 3;
+    CREATE TEMPORARY VIEW v AS SELECT 'CREATE STREAMING TABLE t';
+    CREATE FLOW f AS INSERT INTO x BY NAME SELECT 1
+    """
+
+    assert list(sql_targets(text)) == ["revenue", "default.`a b`", "spark_catalog.default.c"]

@@ -22,6 +22,7 @@ from jetspark.errors import (
     PayloadTooLarge,
     RequestTimeout,
     TooManyBatches,
+    WrongLastSequence,
 )
 from jetspark.headers.block import find_value
 from jetspark.spark.connections import CONNECTIONS, jetstream_of
@@ -29,7 +30,7 @@ from jetspark.spark.option_reader import shortened
 from jetspark.spark.stream.sink.options import PublishMode, outage_of
 from jetspark.spark.stream.sink.plan import SinkPlan, takes
 from jetspark.spark.stream.sink.rows import RowRefused
-from jetspark.sync.bulk import publish_columns, publish_together
+from jetspark.sync.bulk import last_columns, publish_columns, publish_together
 from jetspark.sync.retry import Retries
 
 ATOMIC_ROWS_MAX: Final = 1_000  # more are refused (10199)
@@ -41,7 +42,14 @@ _ADVICE: Final[dict[type[Error], str]] = {
 }
 # The server's text before it closes a connection because a line was too long.
 _LINE_TOO_LONG: Final = "maximum control line exceeded"
+_EXPECTED: Final = b"Nats-Expected-Last-Subject-Sequence"
+_ID: Final = b"Nats-Msg-Id"
+_ABOUT_CONFLICT: Final = (
+    "another writer was faster than this row, or has changed its subject or key since an earlier "
+    "run wrote it"
+)
 _Result = TypeVar("_Result")
+_Identity = tuple[str, bytes | None, bytes]
 
 
 class Sender:
@@ -61,14 +69,19 @@ class Sender:
     def send(self, messages: MessageColumns) -> int:
         """Store all rows; return a sequence known of them (0: none)."""
         self.check_subjects(messages.subjects)
-        if self._plan.mode is PublishMode.ATOMIC:
-            return self._send_atomic(messages)
         try:
+            if self._plan.mode is PublishMode.ATOMIC:
+                return self._send_atomic(messages)
             if self._plan.mode is PublishMode.FAST:
                 return self._send_fast(messages)
             return self.with_retries(lambda jetstream: self._publish(jetstream, messages))
         except (PayloadTooLarge, MessageTooLarge) as error:
-            error.add_note(_about_largest_row(messages))
+            # A batch has its note from send_together.
+            if self._plan.mode is not PublishMode.ATOMIC:
+                error.add_note(_about_largest_row(messages))
+            raise
+        except WrongLastSequence as error:
+            error.add_note(self._about_conflict(messages))
             raise
 
     def _publish(self, jetstream: sync.JetStream, messages: MessageColumns) -> int:
@@ -122,6 +135,45 @@ class Sender:
                 f"their headers (max_msg_size), of which an atomic batch needs up to "
                 f"{ATOMIC_HEADERS_BYTES} for its own: {_about_largest_row(messages)}"
             ) from None
+
+    def _about_conflict(self, messages: MessageColumns) -> str:
+        """Name the first row whose subject does not have the sequence that the row expects.
+
+        The server's answer names none, and that to an atomic batch not even a sequence.
+        """
+        wanted = [_header(block, _EXPECTED) for block in messages.headers]
+        subjects = list(
+            dict.fromkeys(
+                subject
+                for subject, one in zip(messages.subjects, wanted, strict=True)
+                if one is not None
+            )
+        )
+        try:
+            newest = self.with_retries(lambda js: self._newest(js, subjects))
+        except Error:
+            return _ABOUT_CONFLICT  # The error of the write stands.
+        last_place = {one: at for at, one in enumerate(_identities(messages))}
+        for at, (subject, one) in enumerate(zip(messages.subjects, wanted, strict=True)):
+            seq, identity = newest.get(subject, (0, None))
+            # These rows may have stored it themselves: this one, or a later one of its subject.
+            stored = identity is not None and last_place.get(identity, -1) >= at
+            if one is not None and int(one) != seq and not stored:
+                return (
+                    f"{_ABOUT_CONFLICT}: {shortened(subject)} has {seq} and the row expects "
+                    f"{int(one)}"
+                )
+        return _ABOUT_CONFLICT
+
+    def _newest(
+        self, jetstream: sync.JetStream, subjects: Sequence[str]
+    ) -> dict[str, tuple[int, _Identity]]:
+        """Return sequence and identity of the last message of each subject that has one."""
+        stream = jetstream.stream(self._plan.stream)
+        last = stream.info().state.last_seq
+        chunk = last_columns(stream, subjects, up_to_seq=last, min_last_seq=last)
+        rows = zip(chunk.subjects, chunk.sequences, _identities(chunk), strict=True)
+        return {subject: (seq, identity) for subject, seq, identity in rows}
 
     def with_retries(self, attempt: Callable[[sync.JetStream], _Result]) -> _Result:
         """Return the result of ``attempt``, retried after transient errors."""
@@ -213,6 +265,17 @@ class Sender:
         )
         advice = _ADVICE | {RequestTimeout: silent}
         return Retries(again, outage_s=outage_of(again), also=also, advice=advice)
+
+
+def _header(block: bytes, name: bytes) -> bytes | None:
+    return find_value(block, name) if block else None
+
+
+def _identities(messages: MessageColumns) -> list[_Identity]:
+    """Return what tells the messages of a subject apart: their ids, or else their content."""
+    rows = zip(messages.subjects, messages.data, messages.headers, strict=True)
+    found = [(subject, _header(block, _ID), data) for subject, data, block in rows]
+    return [(subject, msg_id, b"" if msg_id else data) for subject, msg_id, data in found]
 
 
 def check_line(error: Error, subjects: Sequence[str]) -> None:

@@ -160,7 +160,7 @@ def update(engine: Engine, request: Request) -> bytes | None:
     now = request.now
 
     def described() -> bytes:
-        """What lower limits evict is gone then."""
+        """Describe the stream without what lower limits evict."""
         return STREAM_UPDATE.ok(stream_info(stream, now, StreamInfo))
 
     request.hold(stream, described, STREAM_UPDATE)

@@ -340,7 +340,11 @@ async def test_stop_and_close_end_watches(client: Connect, name: str) -> None:
         await nc.flush()
 
         stream = await js.stream(stream_name)
-        assert [each async for each in stream.consumer_names()] == []
+
+        async def are_deleted() -> bool:
+            return [each async for each in stream.consumer_names()] == []
+
+        await until(are_deleted)  # nats-server handles the request on a thread of its own
 
 
 async def test_keys_come_as_an_iterator(client: Connect, name: str) -> None:

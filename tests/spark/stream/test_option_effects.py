@@ -157,8 +157,7 @@ def test_the_last_line_of_a_refused_row_has_the_cause_and_its_subject(
         writer.write(_rows("REFUSED", 1, 1, expected_last_subject_seq=[7]))
 
     last = refused.value.__notes__[-1]
-    assert "wrong last sequence: 0" in last
-    assert "subject 'REFUSED.rows'" in last
+    assert "'REFUSED.rows' has 0 and the row expects 7" in last
 
 
 @pytest.mark.parametrize("source", ["column", "content"])

@@ -70,8 +70,8 @@ def test_rows_in_flight_attempts_and_the_wait_for_an_answer_are_limited(
         while not received.next(timeout=20).subject.endswith(".end"):
             seen += 1
 
-    # A row that has waited long enough may make room for another before the attempt ends; on a busy
-    # machine twice. Without a limit there are 3 * ROWS.
+    # A row that has waited long enough may make room for another before the attempt ends; if the
+    # machine is busy, twice. Without a limit there are 3 * ROWS.
     assert 3 * 4 <= seen <= 3 * 12 < 3 * ROWS
     (advice,) = refused.value.__notes__
     assert f"stream {target.stream!r} did not acknowledge rows within ackTimeoutMs=150" in advice

@@ -735,7 +735,7 @@ def test_patterns_that_no_order_of_subjects_helps_with_are_searched_in_steps(
     probe: TurnProbe,
 ) -> None:
     """Reads, expectations and consumers of ``s.*.x.wanted``: every subject is compared."""
-    count = 400_000 if COMPILED else 40_000
+    count = 150_000 if COMPILED else 40_000
     pattern = "s.*.x.wanted"
     with probe.client() as client:
         config = {
@@ -743,9 +743,12 @@ def test_patterns_that_no_order_of_subjects_helps_with_are_searched_in_steps(
         }  # fmt: skip
         client.request(b"STREAM.CREATE.S", json.dumps(config).encode())
         for first in range(0, count, 1_000):
-            for n in range(first, first + 1_000):
-                last = b"wanted" if n == 7_000 else b"not"
-                client.send(b"PUB s.%d.x.%b 0\r\n\r\n" % (n, last))
+            client.send(
+                b"".join(
+                    b"PUB s.%d.x.%b 0\r\n\r\n" % (n, b"wanted" if n == 7_000 else b"not")
+                    for n in range(first, first + 1_000)
+                )
+            )
             client.settle()
         probe.longest_ms()
         for selection in ({"last_by_subj": pattern}, {"next_by_subj": pattern, "seq": 9}):
@@ -785,7 +788,7 @@ def test_patterns_that_no_order_of_subjects_helps_with_are_searched_in_steps(
 
 
 def test_one_acknowledgement_of_everything_before_it_fits_in_a_turn(probe: TurnProbe) -> None:
-    count = 600_000 if COMPILED else 30_000
+    count = 300_000 if COMPILED else 30_000
     with probe.client() as client:
         make_stream(client, "S", ["s"])
         body = b'{"stream_name":"S","config":{"durable_name":"C","ack_policy":"all",'
@@ -805,7 +808,7 @@ def test_one_acknowledgement_of_everything_before_it_fits_in_a_turn(probe: TurnP
         info = json.loads(client.request(b"CONSUMER.INFO.S.C", b""))
         assert info["num_ack_pending"] == 0
         assert info["ack_floor"]["stream_seq"] == count
-        probe.check(20 if COMPILED else 150)
+        probe.check(15 if COMPILED else 150)
 
 
 def test_ids_of_very_many_messages_are_read_in_steps_after_a_start(tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ def test_a_new_project_is_checked_run_and_refreshed(
     lines = [json.loads(line) for line in (said + done.stdout).splitlines()]
     codes = [line["code"] for line in lines if line.get("event") == "ended"]
     # The run that named a table that does not exist.
-    assert codes == [0] * (2 if whole else 3) + [1] + [0] * (2 if whole else 1)
+    assert codes == [0] * 3 + [1] + [0] * (2 if whole else 1)
     assert "names 'refuse', which the project does not define: expected one of" in done.stderr
     # The order that came after the first run is only in what was refreshed since.
     orders, refused = due(samples if whole else samples[:-1])

@@ -297,7 +297,14 @@ class ConnectedClient(ServerOps):
 
     def begin_fan_out(self, route: Route, subject: bytes, frame: Frame) -> None:
         """Deliver a message to more receivers than fit in this turn."""
-        self._fan_out = FanOut(
+        self._fan_out = self.fan_out_of(subject, route, frame)
+        self._subject = subject
+        self._frame = frame.copy()
+        self.continue_fan_out(self._fan_out)
+
+    def fan_out_of(self, subject: bytes, route: Route | None, frame: Frame) -> FanOut:
+        """Return a message of this client that is delivered in several turns."""
+        return FanOut(
             subject,
             route,
             self.receiver,
@@ -306,21 +313,10 @@ class ConnectedClient(ServerOps):
             frame.headers(),
             frame.payload(),
         )
-        self._subject = subject
-        self._frame = frame.copy()
-        self.continue_fan_out(self._fan_out)
 
     def begin_search(self, search: LongSearch, subject: bytes, frame: Frame) -> None:
         """Deliver a message when a search for its receivers is complete."""
-        fan_out = FanOut(
-            subject,
-            None,
-            self.receiver,
-            subject,
-            frame.reply(),
-            frame.headers(),
-            frame.payload(),
-        )
+        fan_out = self.fan_out_of(subject, None, frame)
         fan_out.wait_for(search)
         self._fan_out = fan_out
         self._subject = subject
@@ -431,16 +427,7 @@ class ConnectedClient(ServerOps):
             try:
                 found = router.sublist.match_once(subject)
             except LongSearch as search:
-                ack = FanOut(
-                    subject,
-                    None,
-                    self.receiver,
-                    subject,
-                    frame.reply(),
-                    frame.headers(),
-                    frame.payload(),
-                )
-                router.search(search, ack)
+                router.search(search, self.fan_out_of(subject, None, frame))
                 return True
             if router.sublist.walks.nodes > 0:
                 router.count_walks(router.sublist)

@@ -10,6 +10,11 @@ export function count(value) {
   return WHOLE.format(typeof value === "bigint" ? value : Math.round(value));
 }
 
+/** "1 consumer", "2 consumers". */
+export function counted(value, one) {
+  return `${count(value)} ${Number(value) === 1 ? one : `${one}s`}`;
+}
+
 export function short(given) {
   if (given === null || given === undefined) return "–";
   const value = Number(given);

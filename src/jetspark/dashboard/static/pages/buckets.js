@@ -2,7 +2,7 @@
 
 import { h, replace } from "../dom.js";
 import { get, path, post, query } from "../api.js";
-import { ago, bytes, count, dateTime, duration, limit, plus } from "../format.js";
+import { ago, bytes, count, counted, dateTime, duration, limit, plus } from "../format.js";
 import { badge, dialog, empty, failure, field, keepFresh, load, loading, pageHead, pager, search, stat, table, toast } from "../parts.js";
 import { differenceView, editable, payloadView, preview } from "../payload.js";
 import { localValue } from "./streams.js";
@@ -64,7 +64,7 @@ export async function bucket(context) {
     const ask = (from, of) => get(path`kv/${name}/keys` + query({ ...where, before: from, as_of: of, limit: ROWS }));
     const found = await ask(before, asOf);
     while (mine === turn && !found.is_complete && found.rows.length < ROWS && found.next) {
-      replace(place, loading(`Searched ${count(found.examined)} of ${count(found.last_seq)} revisions, found ${count(found.rows.length)} keys…`));
+      replace(place, loading(`Searched ${count(found.examined)} of ${count(found.last_seq)} revisions, found ${counted(found.rows.length, "key")}…`));
       const more = await ask(String(found.next), found.as_of ? String(found.as_of) : "");
       Object.assign(found, { rows: [...found.rows, ...more.rows], examined: plus(found.examined, more.examined), next: more.next, is_complete: more.is_complete });
     }
@@ -82,7 +82,7 @@ export async function bucket(context) {
       { title: "Value", cell: (row) => (row.operation === "PUT" ? preview(row) : badge(row.operation === "DEL" ? "deleted" : "purged", "warn")), class: "clip" },
       { title: "Size", cell: (row) => bytes(row.size), number: true }, { title: "Revision", cell: (row) => count(row.revision), number: true },
       { title: "Changed", cell: (row) => h("span", { title: dateTime(row.time) }, ago(row.time)) },
-    ], found.rows), h("div", { class: "pager" }, h("span", { role: "status" }, `${count(found.keys)} keys in the bucket, deleted ones included${searched ? `, ${count(found.examined)} revisions examined here` : ""}`),
+    ], found.rows), h("div", { class: "pager" }, h("span", { role: "status" }, `${counted(found.keys, "key")} in the bucket, deleted ones included${searched ? `, ${counted(found.examined, "revision")} examined here` : ""}`),
       h("span", { class: "pager-buttons" },
         h("button", { type: "button", class: "button", "data-key": "[", disabled: !back.length, onclick: () => { [before, asOf] = back.pop(); refresh(); } }, "Newer"),
         h("button", { type: "button", class: "button", "data-key": "]", disabled: !found.next, onclick: () => { back.push([before, asOf]); before = String(found.next); asOf = found.as_of ? String(found.as_of) : ""; refresh(); } }, found.rows.length < ROWS && found.next ? "Search further" : "Older")))];

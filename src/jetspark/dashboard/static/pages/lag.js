@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { get, path, query } from "../api.js";
-import { ago, clock, count, percent, since } from "../format.js";
+import { ago, clock, count, counted, percent, since } from "../format.js";
 import { badge, empty, keepFresh, load, pageHead, table } from "../parts.js";
 import { streamHref } from "./streams.js";
 
@@ -21,10 +21,10 @@ export async function lag(context) {
   repeated(context, place, () => get("lag"), (found) => {
     const rows = found.rows.filter((row) => row.lag > 0 || row.ack_pending > 0 || row.problem);
     const note = found.is_complete
-      ? `${count(found.consumers)} consumers of ${count(found.streams)} streams, as of ${clock(found.time)}.`
+      ? `${counted(found.consumers, "consumer")} of ${counted(found.streams, "stream")}, as of ${clock(found.time)}.`
       : `Reading all streams: ${count(found.done)} of ${count(found.total)} so far.`;
     if (found.problem && !found.is_complete) return empty("The streams cannot be listed", found.problem);
-    return [outdated(found), h("p", { class: "note", role: "status" }, note), found.unread > 0 && h("p", { class: "notice bad" }, `The consumers of ${count(found.unread)} streams are missing: they cannot be listed (${found.unread_why[0]}).`), rows.length ? lagTable(rows) : found.is_complete && !found.unread && empty("No one lags", "Every consumer, mirror and source has everything.")];
+    return [outdated(found), h("p", { class: "note", role: "status" }, note), found.unread > 0 && h("p", { class: "notice bad" }, `The consumers of ${counted(found.unread, "stream")} are missing: they cannot be listed (${found.unread_why[0]}).`), rows.length ? lagTable(rows) : found.is_complete && !found.unread && empty("No one lags", "Every consumer, mirror and source has everything.")];
   });
   return [pageHead("Lag", { note: "Who has work left: the largest lag first, over all streams." }), place];
 }

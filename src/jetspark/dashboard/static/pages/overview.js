@@ -2,7 +2,7 @@
 
 import { h, replace } from "../dom.js";
 import { get } from "../api.js";
-import { bytes, count, duration, limit, percent, short } from "../format.js";
+import { bytes, count, counted, duration, limit, percent, short } from "../format.js";
 import { linePlot, meter } from "../plot.js";
 import { empty, isIll, missing, pageHead, stat } from "../parts.js";
 
@@ -63,9 +63,9 @@ function drawTiles(place, sample) {
   replace(place,
     stat("Messages in", known(rates.in_msgs, `${short(rates.in_msgs)}/s`), known(sample.in_msgs, `${short(sample.in_msgs)} since the start`)),
     stat("Messages out", known(rates.out_msgs, `${short(rates.out_msgs)}/s`), known(sample.out_msgs, `${short(sample.out_msgs)} since the start`)),
-    stat("Streams", count(js.streams), `${count(js.consumers)} consumers`, { href: "#/streams" }),
+    stat("Streams", count(js.streams), counted(js.consumers, "consumer"), { href: "#/streams" }),
     stat("Stored", bytes(js.storage), `of ${limit(bound(sample, "max_storage"), bytes)}`),
-    stat("Connections", count(sample.connections), known(sample.subscriptions, `${count(sample.subscriptions)} ${sample.subscriptions === 1 ? "subscription" : "subscriptions"}`), { href: "#/connections" }),
+    stat("Connections", count(sample.connections), known(sample.subscriptions, counted(sample.subscriptions, "subscription")), { href: "#/connections" }),
     stat("Slow consumers", count(sample.slow_consumers), "disconnected since the start", { href: "#/connections", level: sample.slow_consumers ? "warn" : "" }),
     stat("Server", known(sample.mem, bytes(sample.mem)), known(sample.cpu, `${(sample.cpu ?? 0).toFixed(1)} % CPU`)),
     stat("Health", healthy === null ? "–" : healthy ? "ok" : health.status, health?.error || (sample.uptime ? `up ${sample.uptime}` : ""), { href: "#/store", level: healthy === false ? "bad" : healthy ? "good" : "" }),

@@ -2,7 +2,7 @@
 
 import { h, replace } from "../dom.js";
 import { events, get, jsonText, path, post, query } from "../api.js";
-import { ago, bytes, count, dateTime, duration, limit, minus, percent, plus, typedNumber } from "../format.js";
+import { ago, bytes, count, counted, dateTime, duration, limit, minus, percent, plus, typedNumber } from "../format.js";
 import { meter } from "../plot.js";
 import { badge, dialog, empty, failure, field, fields, keepFresh, load, pageHead, pager, search, stat, table, tabs, toast } from "../parts.js";
 import { headersView, payloadView, preview } from "../payload.js";
@@ -140,7 +140,7 @@ function messages(context, place, name, info) {
     const forwards = Boolean(where.from || where.time);
     const first = found.rows[0]?.seq;
     const last = found.rows[found.rows.length - 1]?.seq;
-    const text = found.rows.length ? `${forwards ? "From" : "Newest first:"} ${count(first)} to ${count(last)}` : `Looked at ${count(found.examined)} messages so far`;
+    const text = found.rows.length ? `${forwards ? "From" : "Newest first:"} ${count(first)} to ${count(last)}` : `Looked at ${counted(found.examined, "message")} so far`;
     return [messageTable(found.rows, name, context), h("div", { class: "pager" }, h("span", { role: "status" }, text),
       h("span", { class: "pager-buttons" },
         h("button", { type: "button", class: "button", disabled: !back.length, "data-key": "[", onclick: () => { Object.assign(where, back.pop()); refresh(); } }, forwards ? "Earlier" : "Newer"),
@@ -317,7 +317,7 @@ function purge(name, context) {
     try {
       const found = await post("purge", { stream: name, confirm: confirm.value, subject: subject.value.trim(), before: typedNumber(before.value) || "0" });
       box.close();
-      toast(`${count(found.purged)} messages were removed.`);
+      toast(`${counted(found.purged, "message")} removed.`);
       context.go(streamHref(name));
     } catch (error) {
       replace(problem, failure(error));
@@ -337,7 +337,7 @@ function subjects(context, place, name) {
       if (!found.rows.length) return empty("No subject matches");
       const most = found.rows[0].messages;
       if (!found.is_counted) {
-        return [h("p", { class: "note" }, `The stream has ${count(found.total)} subjects. These are the ones of the newest messages; type a pattern to find others.`), table("Subjects", [
+        return [h("p", { class: "note" }, `The stream has ${counted(found.total, "subject")}. These are the ones of the newest messages; type a pattern to find others.`), table("Subjects", [
           { title: "Subject", cell: (row) => h("a", { class: "mono wrap", href: streamHref(name, "", query({ filter: row.subject })) }, row.subject), wide: true }], found.rows)];
       }
       return [table("Subjects", [

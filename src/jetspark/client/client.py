@@ -319,8 +319,7 @@ class Client:
         count = 0
         try:
             while await sink.wait(stall if count else None):
-                page = list(sink.replies)
-                sink.replies.clear()
+                page = sink.take()
                 _check_responders(subject, page[0])
                 ends = [n for n, reply in enumerate(page) if sentinel and not reply.data]
                 if limit and count + len(page) >= limit:

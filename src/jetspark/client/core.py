@@ -22,6 +22,7 @@ from jetspark.client.draining import drain_all, drain_in_background
 from jetspark.client.frames import add_literal, sub_frame, to_bytes
 from jetspark.client.header_input import HeaderInput, header_block
 from jetspark.client.inbox import Mux, ReplySink
+from jetspark.client.listeners import Listeners
 from jetspark.client.message import Message
 from jetspark.client.options import NO_PICKLE, ClientOptions
 from jetspark.client.receive import Receiver
@@ -80,8 +81,8 @@ class ClientCore:
             False  # readers that create consumers again stop when theirs has ended
         )
         # Features that act when the connection changes (consumers send their requests again).
-        self.down_listeners: Final[set[Callable[[], None]]] = set()
-        self.up_listeners: Final[set[Callable[[], None]]] = set()
+        self.down_listeners: Final = Listeners()
+        self.up_listeners: Final = Listeners()
 
     async def open(self) -> Self:
         """Connect to the first server of the pool that accepts."""
@@ -241,7 +242,7 @@ class ClientCore:
         """Create a reply subject of the mux inbox; ``sink`` gets the replies."""
         if not self._mux_sid:
             self._mux_sid = self.next_sid()
-            self.receiver.sinks[self._mux_sid] = self._mux
+            self.receiver.add(self._mux_sid, self._mux)
             self.send_frame(encode_sub(self._mux.prefix + b"*", b"", self._mux_sid))
         sink.subject = subject
         sink.deadline = self.loop.time() + seconds
@@ -285,7 +286,7 @@ class ClientCore:
             ordered_by=ordered_by,
             awaits=awaits,
         )
-        self.receiver.sinks[sid] = subscription.sink
+        self.receiver.add(sid, subscription.sink)
         self._subscriptions[sid] = subscription
         if subscription.callback_task is not None:
             self.callbacks.add(subscription.callback_task, subscription.caller)
@@ -304,7 +305,7 @@ class ClientCore:
 
     def forget_subscription(self, sid: int) -> None:
         """Drop further messages of this subscription."""
-        self.receiver.sinks.pop(sid, None)
+        self.receiver.remove(sid)
         self._subscriptions.pop(sid, None)
 
     # Flushing and closing.
@@ -399,14 +400,12 @@ class ClientCore:
 
     def on_down(self) -> None:
         """The connection was lost and is being replaced."""
-        for listener in list(self.down_listeners):
-            listener()
+        self.down_listeners.notify()
 
     def on_up(self, *, again: bool) -> None:
         """A connection was established."""
         if again:
-            for listener in list(self.up_listeners):
-                listener()
+            self.up_listeners.notify()
 
     def on_closed(self, error: Exception) -> None:
         """The connection is lost permanently: everything pending fails now."""
@@ -483,7 +482,7 @@ class ClientCore:
             f"requests need their reply subjects: allow {self.options.inbox_prefix}.> for this "
             "user, or connect with inbox_prefix= set to a prefix it may subscribe to"
         )
-        self.receiver.sinks.pop(self._mux_sid, None)
+        self.receiver.remove(self._mux_sid)
         self._mux_sid = 0
         for sink in self._mux.take_all():
             sink.fail(error)

@@ -2,8 +2,8 @@
 
 The parser calls :class:`Receiver` once per message with its frame in the chunk; the receiver
 finds the sink of the subscription, and the sink slices only what it keeps. Nothing is scheduled
-per message: sinks with a waiting reader add themselves to ``woken``, and the driver wakes each
-once, after the whole chunk was parsed. Control operations are kept for the driver as well.
+per message: sinks with a waiting reader ask to be woken, and the driver wakes each once, after the
+whole chunk was parsed. Control operations are kept for the driver as well.
 """
 
 from collections import deque
@@ -32,7 +32,7 @@ class Sink:
         """Process one message; the frame is reused after the call."""
 
     def wake(self) -> None:
-        """Called after the chunk if the sink added itself to ``Receiver.woken``."""
+        """Called after the chunk if the sink asked for it (``Receiver.wake_later``)."""
 
 
 class Receiver(ClientOps):
@@ -40,11 +40,24 @@ class Receiver(ClientOps):
 
     def __init__(self) -> None:
         self.sinks: dict[int, Sink] = {}
+        # Those to wake after the chunk.
         self.woken: list[Sink] = []
         self.messages: i64 = 0
         self.bytes: i64 = 0
         # Control operations of the chunk, in order; the driver handles them after it.
         self.control: list[tuple[int, bytes]] = []
+
+    def add(self, sid: int, sink: Sink) -> None:
+        """Deliver the messages of a subscription to ``sink`` from now on."""
+        self.sinks[sid] = sink
+
+    def remove(self, sid: int) -> None:
+        """Drop further messages of a subscription."""
+        self.sinks.pop(sid, None)
+
+    def wake_later(self, sink: Sink) -> None:
+        """Wake a sink after the chunk."""
+        self.woken.append(sink)
 
     def take_woken(self) -> list[Sink]:
         """Return the sinks to wake after a chunk."""
@@ -123,13 +136,13 @@ class MessageQueue(Sink):
             self.dropped += 1
             if not self.overflowing:
                 self.overflowing = True
-                self._receiver.woken.append(self)
+                self._receiver.wake_later(self)
         else:
             self.bytes += size
             self.messages.append(read_message(frame, self._publisher))
         if self.waiting or self.delivered == self.delivered_max:
             self.waiting = False
-            self._receiver.woken.append(self)
+            self._receiver.wake_later(self)
 
     def take(self) -> Message:
         """Remove and return the oldest pending message; there must be one."""

@@ -1,7 +1,6 @@
 """Requests that wait for replies: one reply, many replies, and one timer for all deadlines."""
 
 import asyncio
-from collections import deque
 
 from jetspark.client.inbox import Mux, ReplySink
 from jetspark.client.message import Message, Publisher
@@ -81,11 +80,11 @@ class ManyReplies(ReplySink):
         self._waiter: asyncio.Future[None] | None = None
         self._over = False
         self._error: Exception | None = None
-        self.replies: deque[Message] = deque()
+        self._replies: list[Message] = []
 
     def on_reply(self, frame: Frame) -> bool:
         """Queue the reply and wake the owner."""
-        self.replies.append(read_message(frame, self._publisher))
+        self._replies.append(read_message(frame, self._publisher))
         self._wake()
         return False
 
@@ -98,7 +97,7 @@ class ManyReplies(ReplySink):
 
     async def wait(self, stall: float | None) -> bool:
         """Wait for a reply; False if time is up, or ``stall`` seconds passed without one."""
-        if not self.replies and not self._over:
+        if not self._replies and not self._over:
             self._waiter = self._loop.create_future()
             timer = None if stall is None else self._loop.call_later(stall, self._wake)
             try:
@@ -107,9 +106,14 @@ class ManyReplies(ReplySink):
                 if timer is not None:
                     timer.cancel()
                 self._waiter = None
-        if not self.replies and self._error is not None:
+        if not self._replies and self._error is not None:
             raise self._error
-        return bool(self.replies)
+        return bool(self._replies)
+
+    def take(self) -> list[Message]:
+        """Return the replies since the last call."""
+        taken, self._replies = self._replies, []
+        return taken
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

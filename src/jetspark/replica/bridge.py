@@ -193,7 +193,7 @@ class Bridge:
                 self._flush()
                 return
             self._sinks[sink.sid] = sink
-            self.core.receiver.sinks[sink.sid] = sink
+            self.core.receiver.add(sink.sid, sink)
             if not subscription.queue:
                 self._shared[subscription.subject] = sink
             if not self.core.is_closed:
@@ -230,7 +230,7 @@ class Bridge:
             if not self.core.is_closed:
                 self.core.send_frame(encode_unsub(sink.sid, 0))
             if not lingers and not sink.leaving:
-                self.core.receiver.sinks.pop(sink.sid, None)
+                self.core.receiver.remove(sink.sid)
         if lingers:
             sink.leaving[subscription] = permissions
             self._leaving.append((sink, subscription))
@@ -248,7 +248,7 @@ class Bridge:
             for sink, subscription in batch:
                 sink.leaving.pop(subscription, None)
                 if not sink.members and not sink.leaving:
-                    self.core.receiver.sinks.pop(sink.sid, None)
+                    self.core.receiver.remove(sink.sid)
         self._ending = False
 
     # Messages of clients -----------------------------------------------------------------------
@@ -342,7 +342,7 @@ class Bridge:
         """Flush clients at the end of the chunk."""
         if not self._waker.listed:
             self._waker.listed = True
-            self.core.receiver.woken.append(self._waker)
+            self.core.receiver.wake_later(self._waker)
 
     def flush_clients(self) -> None:
         """Write what was queued for clients outside of a chunk."""

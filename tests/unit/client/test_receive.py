@@ -25,14 +25,14 @@ def make_queue(
 ) -> tuple[Receiver, MessageQueue, Recorder]:
     receiver, recorder = Receiver(), Recorder()
     queue = MessageQueue(receiver, recorder, messages_max, bytes_max, recorder.wake)
-    receiver.sinks[7] = queue
+    receiver.add(7, queue)
     return receiver, queue, recorder
 
 
 def feed(receiver: Receiver, wire: bytes) -> None:
     """Parse one chunk and wake the waiters, as the driver does."""
     ClientParser(receiver, 4096, -1).feed(wire)
-    woken, receiver.woken = receiver.woken, []
+    woken = receiver.take_woken()
     for sink in woken:
         sink.wake()
 

@@ -126,8 +126,8 @@ def _add(rows: ExportRows, line: bytes) -> int:
     time = found.get("time", "")
     if not isinstance(time, str):
         raise UnreadableRow(f"time is {time!r}: expected RFC 3339 text")
-    rows.streams.append(str(found.get("stream", "")))
-    rows.messages.append(seq, parse_rfc3339(time) if time else 0, subject, payload or b"", block)
+    time_ns = parse_rfc3339(time) if time else 0
+    rows.append(str(found.get("stream", "")), seq, time_ns, subject, payload or b"", block)
     return len(payload or b"") + len(block)
 
 

@@ -38,6 +38,13 @@ class ExportRows(msgspec.Struct, gc=False):
     def __len__(self) -> int:
         return len(self.streams)
 
+    def append(
+        self, stream: str, seq: int, time_ns: int, subject: str, data: bytes, headers: bytes
+    ) -> None:
+        """Append a row."""
+        self.streams.append(stream)
+        self.messages.append(seq, time_ns, subject, data, headers)
+
     def extend(self, other: "ExportRows") -> None:
         """Append the rows of ``other``."""
         self.streams += other.streams

@@ -56,9 +56,9 @@ async def find_replicas(core: ClientCore, stream: str, seconds: float) -> list[R
     found: dict[str, _Metadata] = {}
     try:
         while await sink.wait(STALL_SECONDS):
-            while sink.replies:
+            for reply in sink.take():
                 with contextlib.suppress(*UNREADABLE):
-                    said = _decoder.decode(sink.replies.popleft().data)
+                    said = _decoder.decode(reply.data)
                     found[said.id] = said.metadata
     finally:
         core.drop_request(sink)

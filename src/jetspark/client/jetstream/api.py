@@ -24,6 +24,7 @@ from jetspark.subjects.tokens import is_valid_literal
 
 DEFAULT_PREFIX: Final = "$JS.API"
 PUBLISH_RETRY_WAIT: Final = 0.25  # seconds
+BATCH_SUBJECTS_MAX: Final = 10_000  # subjects whose stream is known to accept batches
 
 S = TypeVar("S", bound=ApiStruct)
 
@@ -65,11 +66,20 @@ class ApiClient:
         # The sequences that the handle wrote, if it was created with read_after_write (ADR-53).
         self.high_water: Final = high_water or HighWater(enabled=False)
         # Subjects of atomic batches that were committed: their streams accept such batches.
-        self.atomic_subjects: Final[set[bytes]] = set()
+        self._batch_subjects: Final[set[bytes]] = set()
 
     def new_inbox(self) -> str:
         """A unique subject."""
         return new_inbox(self.nuid, self.core.options.inbox_prefix)
+
+    def accepts_batches(self, subject: bytes) -> bool:
+        """Whether an atomic batch that began with this subject was committed."""
+        return subject in self._batch_subjects
+
+    def note_batch(self, subject: bytes) -> None:
+        """Note that an atomic batch that began with this subject was committed."""
+        if len(self._batch_subjects) < BATCH_SUBJECTS_MAX:
+            self._batch_subjects.add(subject)
 
     @property
     def is_routed(self) -> bool:

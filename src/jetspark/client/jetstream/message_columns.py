@@ -1,9 +1,11 @@
 """Messages as parallel columns, for scans and bulk publishing."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, Literal, TypeVar
 
 import msgspec
+
+from jetspark.client.jetstream.stored import StreamMessage
 
 Column = Literal["sequences", "times", "subjects", "data", "headers"]
 COLUMNS: Final[tuple[Column, ...]] = ("sequences", "times", "subjects", "data", "headers")
@@ -57,6 +59,35 @@ class MessageColumns(msgspec.Struct, eq=False, gc=False):
         self.subjects.append(subject)
         self.data.append(data)
         self.headers.append(headers)
+
+    def append_to_publish(self, subject: str, data: bytes, headers: bytes) -> None:
+        """Add one message to publish."""
+        self.subjects.append(subject)
+        self.data.append(data)
+        self.headers.append(headers)
+
+    def append_wanted(self, message: StreamMessage, columns: Collection[str]) -> None:
+        """Add one message, without the columns that were not requested."""
+        self.sequences.append(message.seq)
+        if "times" in columns:
+            self.times.append(message.time_ns)
+        if "subjects" in columns:
+            self.subjects.append(message.subject)
+        if "data" in columns:
+            self.data.append(message.data)
+        if "headers" in columns:
+            self.headers.append(message.header_block)
+
+    def replace(self, place: int, other: "MessageColumns", at: int) -> None:
+        """Replace the message at an index with one of ``other`` on the same subject."""
+        self.sequences[place] = other.sequences[at]
+        self.times[place] = other.times[at]
+        self.data[place] = other.data[at]
+        self.headers[place] = other.headers[at]
+
+    def replace_headers(self, place: int, headers: bytes) -> None:
+        """Replace the headers of the message at an index."""
+        self.headers[place] = headers
 
     def extend(self, other: "MessageColumns") -> None:
         """Add the messages of ``other``."""

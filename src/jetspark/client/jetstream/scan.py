@@ -229,15 +229,7 @@ class RangeReader:
                 break
             if found.seq > self._last:
                 break
-            chunk.sequences.append(found.seq)
-            if "times" in self._columns:
-                chunk.times.append(found.time_ns)
-            if "subjects" in self._columns:
-                chunk.subjects.append(found.subject)
-            if "data" in self._columns:
-                chunk.data.append(found.data)
-            if "headers" in self._columns:
-                chunk.headers.append(found.header_block)
+            chunk.append_wanted(found, self._columns)
             self._left -= 1
             if len(chunk) == LEADER_CHUNK:
                 yield chunk

@@ -235,10 +235,12 @@ class TaskMerge:
                 msg_id,
                 found.revision,
             )
-            messages.subjects.append(write_prefix + row.key)
             put = decision.operation is Operation.PUT
-            messages.data.append(row.value or b"" if put else b"")
-            messages.headers.append(append_lines(b"", lines))
+            messages.append_to_publish(
+                write_prefix + row.key,
+                row.value or b"" if put else b"",
+                append_lines(b"", lines),
+            )
             pending.append((row, decision, found))
         sequences = publish_where_expected(
             jetstream, messages, max_in_flight=PUBLISH_ASYNC_MAX, timeout=ACK_TIMEOUT_MS / 1000

@@ -291,10 +291,7 @@ def _keep_last(last: MessageColumns, places: dict[str, int], chunk: MessageColum
                 chunk.headers[at],
             )
         else:
-            last.sequences[place] = chunk.sequences[at]
-            last.times[place] = chunk.times[at]
-            last.data[place] = chunk.data[at]
-            last.headers[place] = chunk.headers[at]
+            last.replace(place, chunk, at)
 
 
 def _pieces(found: MessageColumns) -> Iterator[MessageColumns]:

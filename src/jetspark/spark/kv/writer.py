@@ -235,9 +235,7 @@ class KvRowWriter:
             # Another writer may have changed the key since; its value stays.
             if not found.startswith(prefix.encode()) or found.startswith(wanted.encode()):
                 continue
-            messages.subjects.append(subject)
-            messages.data.append(payload)
-            messages.headers.append(headers)
+            messages.append_to_publish(subject, payload, headers)
             lines.append(line)
             ids.append(f"{wanted}.{self._plan.run}".encode())
         return self._send(sender, SinkRows(messages, lines), ids) if ids else 0
@@ -271,7 +269,7 @@ class KvRowWriter:
             plain = rows.finished("", None).headers
             for at, size in enumerate(sizes):
                 if size > limit:
-                    messages.headers[at] = plain[at]
+                    messages.replace_headers(at, plain[at])
         return messages
 
     def _last_ids(self, jetstream: sync.JetStream, subjects: Sequence[str]) -> set[bytes]:

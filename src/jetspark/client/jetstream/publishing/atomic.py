@@ -38,7 +38,6 @@ BATCH_MESSAGES_MAX: Final = 1000  # ADR-50, server behaviour
 FRAMES_SIZE: Final = 256 * 1024  # bytes encoded before they are passed to the connection
 MARKS_SIZE: Final = 112  # maximum size of the headers that a batch adds to a message
 _VERSION_LINE: Final = b"NATS/1.0\r\n"
-PROVEN_MAX: Final = 10_000  # cached subjects whose stream supports batches
 
 
 class AtomicBatch:
@@ -172,7 +171,7 @@ class AtomicBatch:
         messages = self._messages
         first = self._first(lines) if self._eob or len(messages) > 1 else None
         try:
-            if first is not None and messages[0][0] not in self._api.atomic_subjects:
+            if first is not None and not self._api.accepts_batches(messages[0][0]):
                 # Send the other messages only if the server accepts the batch.
                 _refuse(messages[0][0], await first.answer())
             await self._send_middle(lines)
@@ -187,8 +186,7 @@ class AtomicBatch:
         finally:
             if first is not None and not first.has_answer:
                 self._core.drop_request(first.reply)
-        if len(self._api.atomic_subjects) < PROVEN_MAX:
-            self._api.atomic_subjects.add(messages[0][0])
+        self._api.note_batch(messages[0][0])
         self._ack = ack
         self._api.high_water.note(ack.stream, ack.seq)
         self._messages = []

@@ -382,9 +382,11 @@ def missing_copies(
             ) from None
         digests += [digest] * wanted
         for _ in range(wanted):
-            missing.subjects.append(subjects.get(digest, message.subject))
-            missing.data.append(message.data)
-            missing.headers.append(own_headers(message.header_block))
+            missing.append_to_publish(
+                subjects.get(digest, message.subject),
+                message.data,
+                own_headers(message.header_block),
+            )
     return missing, digests
 
 

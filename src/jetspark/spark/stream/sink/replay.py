@@ -60,6 +60,11 @@ class MissingRows(NamedTuple):
     before: int
     """The number of rows that earlier runs have stored."""
 
+    def add(self, msg_id: bytes, subject: str, data: bytes, headers: bytes) -> None:
+        """Add a row."""
+        self.ids.append(msg_id)
+        self.messages.append_to_publish(subject, data, headers)
+
 
 class ReplayLedger:
     """The ledger of a write by message ids, and its rows."""
@@ -301,11 +306,12 @@ class ReplayLedger:
                 for nth in range(left.pop(digest)):
                     one = f"{prefix}{digest.hex()}.{nth}".encode()
                     if one not in done:
-                        missing.ids.append(one)
-                        subject = subjects.get(digest, chunk.subjects[at])
-                        missing.messages.subjects.append(subject)
-                        missing.messages.data.append(chunk.data[at])
-                        missing.messages.headers.append(own_headers(block))
+                        missing.add(
+                            one,
+                            subjects.get(digest, chunk.subjects[at]),
+                            chunk.data[at],
+                            own_headers(block),
+                        )
         if left:
             raise ReplayRefused(
                 f"{self.epochs.named}: {len(left)} rows that must be stored once more "

@@ -94,8 +94,7 @@ class ServerDashboard:
 def add_dashboard(server: Server) -> None:
     """Serve the dashboard of a server that has not been started yet."""
     dashboard = ServerDashboard(server)
-    server.mounts[PATH] = dashboard
-    server.background.append(dashboard.run)
+    server.mount(PATH, dashboard, dashboard.run)
 
 
 def _credentials(settings: Settings) -> tuple[object, ...]:

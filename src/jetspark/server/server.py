@@ -239,6 +239,13 @@ class Server:
         for work in self.background:
             self.run(work())
 
+    def mount(
+        self, path: str, app: "ASGIApp", work: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        """Serve an application on the monitoring port; ``work`` runs while the server does."""
+        self.mounts[path] = app
+        self.background.append(work)
+
     def _begin(self) -> None:
         """Refuse to start twice: what the first start opened would be lost."""
         if self._life == "over":

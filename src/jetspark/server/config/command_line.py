@@ -230,7 +230,7 @@ def _apply(given: list[Given], values: Values, report: Report) -> None:
         try:
             value = field.read(setting)
         except ConfigRefused as error:
-            report.problems.extend(error.problems)
+            report.refused(error)
             continue
         values[path] = value if value is not msgspec.UNSET else _DEFAULTS[path]
 

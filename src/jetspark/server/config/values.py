@@ -239,7 +239,7 @@ def each(setting: Setting, read: Reader) -> tuple[Any, ...]:
         try:
             made.append(read(setting.element(node)))
         except ConfigRefused as error:
-            setting.report.problems.extend(error.problems)
+            setting.report.refused(error)
     if len(made) < len(nodes):
         raise ConfigRefused(())  # they are in the report
     return tuple(made)

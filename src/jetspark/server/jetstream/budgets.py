@@ -117,7 +117,7 @@ class DiskBudget:
         self._base = usage.used[Storage.FILE]
         self._timer: asyncio.TimerHandle | None = None
         self._ended = False
-        usage.limits[Storage.FILE] = self._now()
+        usage.set_limit(Storage.FILE, self._now())
 
     def _now(self) -> int:
         """Return what a start would find if the growth of the streams since were free space."""

@@ -82,6 +82,9 @@ class _Findings:
             self.status, self.code = status, code
         self.errors.append(error)
 
+    def warn(self, warning: str) -> None:
+        self.warnings.append(warning)
+
 
 def read_options(arguments: Arguments) -> HealthzOptions:
     """Read the arguments, in nats-server's order. Raises BadArgument."""
@@ -169,11 +172,12 @@ async def _examine_streams(
         return
     _report_lost(jetstream, options, findings)
     if not options.account:
-        findings.warnings.extend(
-            f"{entry} in the store's folder does not belong to a jetspark store: move it away"
-            for entry in jetstream.foreign_entries()
-        )
-        findings.warnings.extend(f"the journal: {note}" for note in jetstream.journal_notes())
+        for entry in jetstream.foreign_entries():
+            findings.warn(
+                f"{entry} in the store's folder does not belong to a jetspark store: move it away"
+            )
+        for note in jetstream.journal_notes():
+            findings.warn(f"the journal: {note}")
     for gone in jetstream.lost_consumers():
         if options.account in {"", gone.account} and options.stream in {"", gone.stream}:
             error = HealthError(
@@ -212,17 +216,17 @@ async def _examine_account(
         name, problem = stream.config.name, stream.write_error
         store = stream.store()
         if (store.lost_bytes or store.lost_messages) and options.stream in {"", name}:
-            findings.warnings.append(
+            findings.warn(
                 f"stream '{account.name} > {name}': {store.lost_bytes} bytes are damaged, "
                 f"{store.lost_messages} messages are lost; see state.lost and /storez"
             )
         elif store.damaged_places and options.stream in {"", name}:
-            findings.warnings.append(
+            findings.warn(
                 f"stream '{account.name} > {name}': files are missing or empty; it is unknown "
                 "whether messages are lost, and how many; see the log and `jetspark doctor`"
             )
         if store.ahead_ns > AHEAD_MAX_NS and options.stream in {"", name}:
-            findings.warnings.append(
+            findings.warn(
                 f"stream '{account.name} > {name}': its times are "
                 f"{format_duration(store.ahead_ns // 10**9 * 10**9)} ahead of the system clock; "
                 "if the clock is right, stop the server and run `jetspark doctor clock`"

@@ -65,7 +65,7 @@ def read_accounts(setting: Setting) -> tuple[Account, ...]:
             _check_name(inner, name)
             accounts.append(_account(inner))
         except ConfigRefused as error:
-            setting.report.problems.extend(error.problems)
+            setting.report.refused(error)
     return tuple(accounts)
 
 

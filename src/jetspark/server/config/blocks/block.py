@@ -31,6 +31,10 @@ class Report:
         """Add a problem."""
         self.problems.append(ConfigProblem(place.file, place.line, message))
 
+    def refused(self, error: ConfigRefused) -> None:
+        """Add the problems of a part that was refused."""
+        self.problems.extend(error.problems)
+
     def warn(self, place: Place, message: str) -> None:
         """Add a warning about a spelling that works and should be changed."""
         self.warnings.append(ConfigProblem(place.file, place.line, message))
@@ -112,7 +116,7 @@ def read_block(
         try:
             value = fields[key].read(inner)
         except ConfigRefused as error:
-            inner.report.problems.extend(error.problems)
+            inner.report.refused(error)
             continue
         if value is not msgspec.UNSET:
             values[key] = value

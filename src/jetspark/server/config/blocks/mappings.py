@@ -42,7 +42,7 @@ def read_mappings(setting: Setting) -> tuple[SubjectMapping, ...]:
         try:
             mappings.append(_mapping(inner, source))
         except ConfigRefused as error:
-            setting.report.problems.extend(error.problems)
+            setting.report.refused(error)
     return tuple(mappings)
 
 

@@ -89,12 +89,12 @@ def parse_connection(reader: OptionReader) -> Connection:
         api_prefix=reader.take("apiPrefix", _literal, ""),
     )
     if reader.has("nats.user") != reader.has("nats.password"):
-        reader.problems.append("nats.user and nats.password must be given together: give both")
+        reader.refuse("nats.user and nats.password must be given together: give both")
     given = [name for name in _IDENTITIES if reader.has(name)]
     if len(given) > 1:
-        reader.problems.append(f"{' and '.join(given)} are mutually exclusive: give one of them")
+        reader.refuse(f"{' and '.join(given)} are mutually exclusive: give one of them")
     if reader.has("domain") and reader.has("apiPrefix"):
-        reader.problems.append("domain and apiPrefix are mutually exclusive: give one of them")
+        reader.refuse("domain and apiPrefix are mutually exclusive: give one of them")
     return connection
 
 
@@ -106,11 +106,11 @@ def _tls(reader: OptionReader) -> TlsFiles | bool | None:
         key_file=reader.take("nats.tlsKey", text_of, ""),
     )
     if reader.has("nats.tlsCert") != reader.has("nats.tlsKey"):
-        reader.problems.append("nats.tlsCert and nats.tlsKey must be given together: give both")
+        reader.refuse("nats.tlsCert and nats.tlsKey must be given together: give both")
     if files == TlsFiles():
         return wanted or None
     if reader.has("nats.tls") and not wanted:
-        reader.problems.append("nats.tls is false, but certificates are given")
+        reader.refuse("nats.tls is false, but certificates are given")
     return files
 
 

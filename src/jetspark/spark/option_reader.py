@@ -104,6 +104,10 @@ class OptionReader:
             self.problems.append(f"{name} {error}")
             return default
 
+    def refuse(self, problem: str) -> None:
+        """Record an error that depends on more than the text of one option."""
+        self.problems.append(problem)
+
     def finish(self) -> None:
         """Raise ``InvalidOptions`` if there were errors."""
         if not self._options and self._use is not Use.CALL:

@@ -150,7 +150,7 @@ def parse_kv_options(
     reader = OptionReader(KV_FORMAT, options, Use.READ, _OPTIONS, delta=DELTA_OPTIONS)
     parsed = _snapshot_options(reader, default_min_partitions, zone)
     if reader.has("versionAsOf") and reader.has("timestampAsOf"):
-        reader.problems.append("versionAsOf and timestampAsOf are mutually exclusive")
+        reader.refuse("versionAsOf and timestampAsOf are mutually exclusive")
     reader.finish()
     return parsed
 
@@ -171,9 +171,9 @@ def parse_kv_feed_options(
     since = reader.take("startingTimestamp", times.parse, None)
     starts = [name for name in ("startingOffsets", "startingTimestamp") if reader.has(name)]
     if len(starts) > 1:
-        reader.problems.append(f"{' and '.join(starts)} are mutually exclusive")
+        reader.refuse(f"{' and '.join(starts)} are mutually exclusive")
     if initial and starts:
-        reader.problems.append(f"initialSnapshot excludes {starts[0]}: leave one out")
+        reader.refuse(f"initialSnapshot excludes {starts[0]}: leave one out")
     source = SourceOptions(
         connection=snapshot.connection,
         stream=snapshot.stream if snapshot.bucket else "KV_",

@@ -83,8 +83,8 @@ class BatchDecoder:
         """Return the columns, NULL where a value does not match, and the reasons by row."""
         if written.reasons:
             given = [None if row in written.reasons else one for row, one in enumerate(given)]
-        decoded = self._rows.decode(given, written.versions)
-        decoded.reasons.update(written.reasons)
+        rows, reasons = self._rows.decode(given, written.versions)
+        decoded = Decoded(rows, reasons | written.reasons)
         arrays = [self._column(index, field, decoded) for index, field in enumerate(self._columns)]
         return arrays, decoded.reasons
 

@@ -225,13 +225,11 @@ def parse_source_options(
     ends = _ends(reader, selected, times)
     committed = reader.take("endingOffsets", _committed, "")
     if bool(committed) != reader.has("ledgerBucket"):
-        reader.problems.append(
-            "endingOffsets committed:<queryId> requires ledgerBucket, and the reverse"
-        )
+        reader.refuse("endingOffsets committed:<queryId> requires ledgerBucket, and the reverse")
     open_ended = reader.take("endingOffsets", partial(_is_open, selected=selected), default=False)
     fail_on_loss = reader.take("failOnDataLoss", boolean, default=not open_ended)
     if open_ended and fail_on_loss:
-        reader.problems.append(
+        reader.refuse(
             "endingOffsets open reads the stream as it is when a task runs and cannot detect "
             "removed messages: leave out failOnDataLoss true"
         )
@@ -276,7 +274,7 @@ def parse_source_options(
         assumed_zone=times.assumed,
     )
     if parsed.progress_consumer and parsed.on_commit == f"ack:{parsed.progress_consumer}":
-        reader.problems.append(
+        reader.refuse(
             "progressConsumer and onCommit name the same consumer, which cannot do both: an "
             "acknowledging consumer shows the position already"
         )
@@ -306,7 +304,7 @@ class _Selection(NamedTuple):
 def _selection(reader: OptionReader) -> _Selection:
     given = [name for name in ("stream", "streams", "streamPattern") if reader.has(name)]
     if len(given) > 1:
-        reader.problems.append(f"{' and '.join(given)} are mutually exclusive: give one of them")
+        reader.refuse(f"{' and '.join(given)} are mutually exclusive: give one of them")
     required = not given and not reader.has("subject")
     return _Selection(
         reader.take(
@@ -415,7 +413,7 @@ def _refuse_several(reader: OptionReader, edge: str) -> None:
     names = (f"{edge}Offsets", f"{edge}Timestamp", f"{edge}OffsetsByTimestamp")
     given = [name for name in names if reader.has(name)]
     if len(given) > 1:
-        reader.problems.append(f"{' and '.join(given)} are mutually exclusive")
+        reader.refuse(f"{' and '.join(given)} are mutually exclusive")
 
 
 def _check_order(reader: OptionReader, options: SourceOptions) -> None:
@@ -423,10 +421,10 @@ def _check_order(reader: OptionReader, options: SourceOptions) -> None:
     first, end = options.starting_seq, options.ending_seq
     of = f" (of {options.stream})" if options.stream else ""
     if first is not None and end is not None and first > end:
-        reader.problems.append(f"startingOffsets {first} is after endingOffsets {end}{of}")
+        reader.refuse(f"startingOffsets {first} is after endingOffsets {end}{of}")
     since, until = options.starting_time_ns, options.ending_time_ns
     if since is not None and until is not None and since > until:
-        reader.problems.append(
+        reader.refuse(
             f"the starting time {format_rfc3339(since)} is after the ending time "
             f"{format_rfc3339(until)}{of}"
         )
@@ -441,7 +439,7 @@ def parse_trigger(reader: OptionReader) -> TriggerLimits:
         max_delay_s=reader.take("maxTriggerDelay", _seconds, MAX_TRIGGER_DELAY_S),
     )
     if limits.max_offsets is not None and limits.min_offsets > limits.max_offsets:
-        reader.problems.append(
+        reader.refuse(
             f"minOffsetsPerTrigger {limits.min_offsets} is more than maxOffsetsPerTrigger "
             f"{limits.max_offsets}"
         )

@@ -137,25 +137,24 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
 
 def _check_together(reader: OptionReader, options: SinkOptions) -> None:
     """Record contradicting options."""
-    problems = reader.problems
     atomic = options.publish_mode is PublishMode.ATOMIC
     if reader.has("streams"):
         others = ("stream", "subject", "ledgerBucket", "ledgerSubject")
-        problems.extend(
-            f"{name} is for one stream: leave it out, or replace streams by stream"
-            for name in others
-            if reader.has(name)
-        )
+        for name in others:
+            if reader.has(name):
+                reader.refuse(
+                    f"{name} is for one stream: leave it out, or replace streams by stream"
+                )
     if reader.has("txnAppId") != reader.has("txnVersion"):
-        problems.append("txnAppId and txnVersion must be given together: one is missing")
+        reader.refuse("txnAppId and txnVersion must be given together: one is missing")
     if reader.has("atomicScope") and not atomic:
-        problems.append("atomicScope is for publishMode atomic")
+        reader.refuse("atomicScope is for publishMode atomic")
     if options.ledger_subject and not atomic:
-        problems.append("ledgerSubject is for publishMode atomic; others use a ledgerBucket")
+        reader.refuse("ledgerSubject is for publishMode atomic; others use a ledgerBucket")
     if options.ledger_bucket and atomic:
-        problems.append("ledgerBucket is not for publishMode atomic, which uses a ledgerSubject")
+        reader.refuse("ledgerBucket is not for publishMode atomic, which uses a ledgerSubject")
     if options.atomic_scope is AtomicScope.EPOCH and reader.has("failOnReplayGaps"):
-        problems.append(
+        reader.refuse(
             "failOnReplayGaps has no effect with atomicScope epoch: its rows are stored together "
             "with the commit, so a replay reads none back"
         )
@@ -168,9 +167,9 @@ def _check_together(reader: OptionReader, options: SinkOptions) -> None:
             "keepCommittedEpoch",
         ):
             if reader.has(name):
-                problems.append(f"{name} is for delivery exactly-once, not at-least-once")
+                reader.refuse(f"{name} is for delivery exactly-once, not at-least-once")
         if options.id_source is IdSource.CONTENT:
-            problems.append("idSource content is for delivery exactly-once")
+            reader.refuse("idSource content is for delivery exactly-once")
 
 
 def _stream_names(text: str) -> tuple[str, ...]:

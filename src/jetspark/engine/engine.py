@@ -837,7 +837,7 @@ class Engine:
 
     def publish_own(self, entries: list[Entry], now: int, outbox: Outbox) -> None:
         """Send the engine's own messages, to subscribers and to streams that store them."""
-        outbox.now.extend(entries)
+        outbox.send_all(entries)
         for route, _, _, headers, payload in entries:
             target = self.resolve(route)
             if target is None or target.kind != PUBLISH:

@@ -68,6 +68,10 @@ class Operation:
         self.others: list[str] = []
         self.is_over: bool = False
 
+    def block(self, name: str) -> None:
+        """Note that requests of another stream wait for it."""
+        self.others.append(name)
+
     def end(self) -> None:
         """Note that it has ended: nothing waits for it any more."""
         self.is_over = True
@@ -279,7 +283,7 @@ class Operations:
             self._ready.append(name)
         elif until is not None and name != until.name and self._blocked_by.get(name) is not until:
             self._blocked_by[name] = until
-            until.others.append(name)
+            until.block(name)
         queue = self._queues.setdefault(name, deque())
         if name == self._current:
             # It was the first already.

@@ -48,6 +48,14 @@ class Outbox:
             self.now.append((to, to, b"", b"", head + b"%d}" % sequences[i]))
             i += 1
 
+    def send(self, entry: Entry) -> None:
+        """Queue a message."""
+        self.now.append(entry)
+
+    def send_all(self, entries: list[Entry]) -> None:
+        """Queue messages."""
+        self.now.extend(entries)
+
     def reply(self, to: bytes, payload: bytes) -> None:
         """Answer a request, if it has a reply subject."""
         if to:

@@ -85,7 +85,7 @@ class Restore:
         self._unanswered = []
         if self.problem:
             # Errors are reported at the end, as by nats-server; until then input is discarded.
-            outbox.now.extend(answers)
+            outbox.send_all(answers)
             return False
         for answer in answers:
             self.stream.replies.hold_newest(answer, outbox)

@@ -127,7 +127,7 @@ class Snapshot:
             if len(self._waiting) < self.chunk:
                 if self._waiting:
                     rest = bytes(self._waiting)
-                    outbox.now.append((self.deliver, self.deliver, b"", b"", rest))
+                    outbox.send((self.deliver, self.deliver, b"", b"", rest))
                 return self.end(DONE, now, outbox)
             self._send(now, outbox)
         return None
@@ -181,7 +181,7 @@ class Snapshot:
             len(piece),
             self._sent,
         )
-        outbox.now.append((self.deliver, self.deliver, reply, b"", piece))
+        outbox.send((self.deliver, self.deliver, reply, b"", piece))
         if self.deadline == 0:
             self.deadline = now + FLOW_WAIT_NS
 
@@ -191,7 +191,7 @@ class Snapshot:
         self.deadline = 0
         self._plain.clear()
         self._waiting.clear()
-        outbox.now.append((self.deliver, self.deliver, b"", status, b""))
+        outbox.send((self.deliver, self.deliver, b"", status, b""))
         return SnapshotComplete(
             stream=self.stream.config.name,
             start=Timestamp(self._wall.at(self._started)),

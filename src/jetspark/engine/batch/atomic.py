@@ -27,8 +27,8 @@ from jetspark.engine.stream.ingest import Ingest
 from jetspark.engine.stream.rules import Rules
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
-from jetspark.headers.block import append_lines, remove_header
-from jetspark.headers.names import BATCH_COMMIT, REQUIRED_API_LEVEL
+from jetspark.headers.block import remove_header
+from jetspark.headers.names import REQUIRED_API_LEVEL
 
 COMMIT: Final = b"1"
 END_OF_BATCH: Final = b"eob"
@@ -74,7 +74,7 @@ class AtomicBatches(OpenBatches):
             return self.take(headers, subject, reply, block, body, int(now), outbox)
         batch.add(headers, subject, block, body, now)
         if len(reply) > 0:
-            outbox.now.append((reply, reply, b"", b"", b""))
+            outbox.send((reply, reply, b"", b"", b""))
         return False
 
     def take(
@@ -207,8 +207,7 @@ class AtomicBatches(OpenBatches):
                 self.replies.refuse(reply, verdict.error, verdict.on_state, outbox)
                 return False
         if by_marker:
-            # ADR-50: the last message is stored as if it had committed the batch itself.
-            batch.blocks[-1] = append_lines(batch.blocks[-1], BATCH_COMMIT + b": 1\r\n")
+            batch.commit_with_last()
         self.stage(batch, now)
         if reply:
             seq = int(self.log.staged.seq)

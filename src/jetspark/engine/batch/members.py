@@ -5,6 +5,8 @@ from typing import Final
 from mypy_extensions import i64
 
 from jetspark.engine.stream.headers import PublishHeaders
+from jetspark.headers.block import append_lines
+from jetspark.headers.names import BATCH_COMMIT
 
 # The dialects of fast ingest: by headers (ADR-50), by reply subject (released servers).
 BY_HEADERS: Final = 0
@@ -60,6 +62,10 @@ class AtomicBatch:
     def grant(self, size: i64) -> None:
         """Let it use more memory."""
         self.granted += size
+
+    def commit_with_last(self) -> None:
+        """Store the last message as if it had committed the batch itself (ADR-50)."""
+        self.blocks[-1] = append_lines(self.blocks[-1], BATCH_COMMIT + b": 1\r\n")
 
 
 class FastBatch:

@@ -45,8 +45,7 @@ class Acks:
         else:
             row = state.pending.find(seq)
             if row < 0:
-                if state.spent and int(seq) in state.spent:
-                    del state.spent[int(seq)]
+                if state.take_spent(seq):
                     state.run_queue.save(state, now)
                     state.release(seq)
                 return

@@ -257,7 +257,7 @@ class Consumer:
             if delivery.waiting:
                 self.idle_since = now
             elif not self.is_paused(now) or self.config.deliver_subject:
-                self.services.inactive.append(self)
+                self.services.report_inactive(self)
             else:
                 self.idle_since = now
         was_closed = delivery.closed

@@ -111,9 +111,7 @@ class Consumers:
 
     def _attach(self, consumer: Consumer, now: int) -> None:
         stream = consumer.stream
-        stream.consumers[consumer.name] = consumer
-        stream.attached.add(consumer.state)
-        stream.log.index.track(True)
+        stream.add_consumer(consumer.name, consumer, consumer.state)
         key = self._key(consumer)
         self.by_key[key] = consumer
         self.acks[key] = consumer.acks
@@ -155,7 +153,7 @@ class Consumers:
     def settle(self, stream: Stream, consumer: Consumer) -> None:
         """Write unsaved state of a consumer to the journal with the next group."""
         if consumer.state.unsaved and not consumer.in_memory and not stream.log.access.read_only:
-            self._services.run_queue.settled(consumer.state)
+            consumer.state.saved()
             self._save(consumer)
             self._services.mark_dirty(stream)
 
@@ -213,20 +211,17 @@ class Consumers:
         self._services.run_queue.wake()
         self._services.run_queue.forget_unsaved(consumer.state)
         self.timed.forget()
-        stream.consumers.pop(consumer.name, None)
+        stream.remove_consumer(consumer.name, consumer.state)
         key = self._key(consumer)
         self.by_key.pop(key, None)
         self.acks.pop(key, None)
-        stream.attached.remove(consumer.state)
-        stream.log.index.track(bool(stream.attached.all))
 
     def drop_all(self, stream: Stream) -> list[Consumer]:
         """Remove the consumers of a removed stream; ``close_some`` must follow.
 
         No one finds them any more, and they deliver nothing.
         """
-        dropped = list(stream.consumers.values())
-        stream.consumers.clear()
+        dropped: list[Consumer] = stream.take_consumers()
         for consumer in dropped:
             consumer.delivery.drop()
             key = self._key(consumer)

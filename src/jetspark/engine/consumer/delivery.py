@@ -205,6 +205,18 @@ class Delivery:
         """Continue at a time; 0: whenever there is something to send."""
         self.resume_at = at
 
+    def queue_request(self, request: Waiting, place: i64) -> None:
+        """Insert a request among those that wait."""
+        self.waiting.insert(int(place), request)
+
+    def move_back(self) -> None:
+        """Serve the first request after the others."""
+        self.waiting.append(self.waiting.pop(0))
+
+    def remove_request(self, request: Waiting) -> None:
+        """Remove a request from those that wait."""
+        self.waiting.remove(request)
+
     def waits_until(self, due: i64) -> None:
         """Note a deadline of a waiting request; 0: none."""
         if due > 0 and (self.waiting_due == 0 or due < self.waiting_due):
@@ -426,7 +438,7 @@ class Delivery:
             elif 0 < request.bytes_left < size:
                 state.owner.requests.end_too_small(request)
             elif request.outlet.full():
-                waiting.append(waiting.pop(0))
+                self.move_back()
                 tried += 1
             else:
                 return request
@@ -438,7 +450,7 @@ class Delivery:
             self.state.owner.requests.end_served(request)
             return
         if not self.chosen and len(self.waiting) > 1:
-            self.waiting.append(self.waiting.pop(0))
+            self.move_back()
 
     def ack_subject(
         self, deliveries: i64, seq: i64, consumer_seq: i64, time: i64, left: i64

@@ -140,7 +140,7 @@ class DeliveryLoop:
             if not budget.left():
                 run_queue.put_back(turn[done:])
                 break
-            run_queue.begin_turn(state)
+            state.begin_turn()
             consumer: Consumer = state.owner
             if consumer.delivery.dropped:
                 continue

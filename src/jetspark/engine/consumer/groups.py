@@ -83,15 +83,17 @@ class Groups:
 
     def admit(self, waiting: Waiting, request: PullRequest) -> None:
         """Insert a request in order."""
-        queue = self._consumer.delivery.waiting
         waiting.prefer(
             request.id.encode(), request.priority, request.min_pending, request.min_ack_pending
         )
+        self._consumer.delivery.queue_request(waiting, self._place(waiting))
+
+    def _place(self, request: Waiting) -> int:
+        """Return where a request belongs in the queue: last, or by its priority."""
+        queue = self._consumer.delivery.waiting
         if self._consumer.config.priority_policy == PriorityPolicy.PRIORITIZED:
-            place = sum(other.priority <= waiting.priority for other in queue)
-            queue.insert(place, waiting)
-        else:
-            queue.append(waiting)
+            return sum(other.priority <= request.priority for other in queue)
+        return len(queue)
 
     def choose(self, size: int, now: int) -> Waiting | None:
         """Return the request that gets the next message, of this size; None if none may."""
@@ -107,13 +109,13 @@ class Groups:
             if request.outlet.full() or (
                 policy == PriorityPolicy.OVERFLOW and not self._overflows(request)
             ):
-                queue.append(queue.pop(0))
+                consumer.delivery.move_back()
                 tried += 1
                 continue
             if policy == PriorityPolicy.PINNED_CLIENT:
                 verdict = self._may_have(request)
                 if verdict is None:
-                    queue.append(queue.pop(0))
+                    consumer.delivery.move_back()
                     tried += 1
                     continue
                 if not verdict:
@@ -130,14 +132,10 @@ class Groups:
 
     def _move_back(self, request: Waiting) -> None:
         """Move it after the others, but before those with a higher priority value."""
-        queue = self._consumer.delivery.waiting
-        if request.left > 1 and len(queue) > 1:
-            queue.pop(0)
-            if self._consumer.config.priority_policy == PriorityPolicy.PRIORITIZED:
-                place = sum(other.priority <= request.priority for other in queue)
-                queue.insert(place, request)
-            else:
-                queue.append(request)
+        delivery = self._consumer.delivery
+        if request.left > 1 and len(delivery.waiting) > 1:
+            delivery.remove_request(request)
+            delivery.queue_request(request, self._place(request))
 
     def _overflows(self, request: Waiting) -> bool:
         """Return whether enough is pending that a request of an overflow group is served."""

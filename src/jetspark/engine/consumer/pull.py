@@ -149,7 +149,7 @@ class Requests:
     def end(self, request: Waiting, block: bytes) -> None:
         """End a request; ``block`` is its last status, if any."""
         request.end()
-        self._delivery.waiting.remove(request)
+        self._delivery.remove_request(request)
         if block and not request.outlet.gone():
             request.outlet.write(request.reply, b"", block, b"")
 

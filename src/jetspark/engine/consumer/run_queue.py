@@ -31,15 +31,13 @@ class RunQueue:
 
     def add(self, state: ConsumerState) -> None:
         """Queue a consumer that may have something to send."""
-        if not state.listed:
-            state.mark_listed(True)
+        if state.enlist():
             self.ready.append(state)
             self.wake()
 
     def requeue(self, state: ConsumerState) -> None:
         """Queue a consumer with more to send than its turn allowed; the loop has another turn."""
-        if not state.listed:
-            state.mark_listed(True)
+        if state.enlist():
             self.ready.append(state)
 
     def note(self, delivery: Delivery) -> None:
@@ -49,8 +47,7 @@ class RunQueue:
 
     def save(self, state: ConsumerState, now: i64) -> None:
         """Note that the state of a consumer changed."""
-        if not state.unsaved and state.journalled:
-            state.mark_unsaved(True)
+        if state.enlist_unsaved():
             others = self.unsaved.get(state.stream)
             if others is None:
                 self.unsaved[state.stream] = [state]
@@ -62,22 +59,14 @@ class RunQueue:
 
     def take_unsaved(self, stream: object, most: int) -> list[ConsumerState]:
         """Return some of the consumers of a stream with unsaved state."""
-        taken: list[ConsumerState] = []
         unsaved = self.unsaved.pop(stream, [])
         if len(unsaved) > most:
             self.unsaved[stream] = unsaved[most:]
-        for state in unsaved[:most]:
-            # Else it was saved already, for an answer.
-            if state.unsaved:
-                state.mark_unsaved(False)
-                taken.append(state)
+        # The others were saved already, for an answer.
+        taken = [state for state in unsaved[:most] if state.saved()]
         if not self.unsaved:
             self.save_at = 0
         return taken
-
-    def settled(self, state: ConsumerState) -> None:
-        """Note that the journal of a consumer was written for an answer."""
-        state.mark_unsaved(False)
 
     def begin_saving(self) -> list[ConsumerState]:
         """Start writing the journal; return of which consumers."""
@@ -93,10 +82,6 @@ class RunQueue:
     def put_back(self, states: list[ConsumerState]) -> None:
         """Put back those that had no turn: they come first in the next one."""
         self.ready = states + self.ready
-
-    def begin_turn(self, state: ConsumerState) -> None:
-        """Start the turn of a consumer: it may be queued again."""
-        state.mark_listed(False)
 
     def take_noted(self) -> list[Delivery]:
         """Return those that may have an earlier deadline."""
@@ -114,7 +99,7 @@ class RunQueue:
         """Forget many deleted consumers."""
         streams: dict[object, None] = {}
         for state in states:
-            state.mark_unsaved(False)
+            state.saved()
             streams[state.stream] = None
         for stream in streams:
             left = [state for state in self.unsaved.get(stream, []) if state.unsaved]

@@ -66,6 +66,10 @@ class ConsumerServices:
         taken, self.events = self.events, []
         return taken
 
+    def report_inactive(self, consumer: Consumer) -> None:
+        """Note that a consumer was unused for too long."""
+        self.inactive.append(consumer)
+
     def take_inactive(self) -> list[Consumer]:
         """Return the consumers that were unused for too long."""
         taken, self.inactive = self.inactive, []

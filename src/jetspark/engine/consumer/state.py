@@ -75,13 +75,29 @@ class ConsumerState:
         self.journalled: bool = journalled
         self.is_copy: bool = is_copy
 
-    def mark_listed(self, listed: bool) -> None:
-        """Set whether the run queue has it in its list of consumers to deliver."""
-        self.listed = listed
+    def enlist(self) -> bool:
+        """Note that the run queue lists it, to deliver; False if it does already."""
+        if self.listed:
+            return False
+        self.listed = True
+        return True
 
-    def mark_unsaved(self, unsaved: bool) -> None:
-        """Set whether the run queue has it in its list of consumers to be journalled."""
-        self.unsaved = unsaved
+    def begin_turn(self) -> None:
+        """Start its turn: it may be listed again."""
+        self.listed = False
+
+    def enlist_unsaved(self) -> bool:
+        """Note that the run queue lists it, to be journalled; False if there is no need to."""
+        if self.unsaved or not self.journalled:
+            return False
+        self.unsaved = True
+        return True
+
+    def saved(self) -> bool:
+        """Note that its journal is written now; False if that is not needed any more."""
+        was_unsaved = self.unsaved
+        self.unsaved = False
+        return was_unsaved
 
     # Starting ----------------------------------------------------------------------------------
 
@@ -302,6 +318,13 @@ class ConsumerState:
         self.floor_consumer_seq = max(
             self.floor_consumer_seq, min(consumer_seq, self.consumer_seq)
         )
+
+    def take_spent(self, seq: i64) -> bool:
+        """Remove a message that was delivered max_deliver times; False if it is not one."""
+        if not self.spent or int(seq) not in self.spent:
+            return False
+        del self.spent[int(seq)]
+        return True
 
     def settle_up_to(self, seq: i64, released: list[int]) -> None:
         """Settle everything up to a sequence; the stream may remove these messages."""

@@ -200,7 +200,7 @@ class DirectReader:
         stop = body_end(data, at)
         block = bare_block(proof) if no_headers else end_block(self.begin(stream, data, at), proof)
         if stop - end < LARGE:
-            outbox.now.append((to, to, b"", block, data[end:stop]))
+            outbox.send((to, to, b"", block, data[end:stop]))
         else:
             outbox.reply_part(to, block, data, end, stop)
 

@@ -39,6 +39,7 @@ class Copies:
         self._remotes = RemoteCopies(upstreams)
         self._interest = interest
         self._failures = failures
+        # By the name of a stream, which need not exist: those that read it.
         self._followers: dict[str, list[Copy]] = {}
         # Those that may continue, each once, in the order in which they became ready.
         self._ready: dict[Copy, None] = {}
@@ -48,9 +49,8 @@ class Copies:
 
     def added(self, stream: Stream) -> None:
         """Handle a new stream: it may copy others, and others may copy it."""
-        stream.set_followers(self._followers.setdefault(stream.config.name, []))
-        for copy in stream.followers:
-            copy.set_origin(self._origin(stream, copy))
+        for copy in self._followers.get(stream.config.name, []):
+            self._follow(copy, stream)
         self.changed(stream)
         self._list(stream.followers)
 
@@ -85,8 +85,6 @@ class Copies:
         for copy in stream.followers:
             copy.set_origin(None)
         self._list(stream.followers)
-        if not stream.followers:
-            self._followers.pop(stream.config.name, None)
 
     def _begin(self, copy: Copy) -> None:
         source = copy.source
@@ -95,12 +93,17 @@ class Copies:
             return
         self._followers.setdefault(source.name, []).append(copy)
         origin = self._streams.get(source.name)
-        copy.set_origin(self._origin(origin, copy) if origin is not None else None)
+        if origin is not None:
+            self._follow(copy, origin)
+        else:
+            copy.set_origin(None)
 
-    def _origin(self, stream: Stream, copy: Copy) -> LocalOrigin:
+    def _follow(self, copy: Copy, stream: Stream) -> None:
+        if copy not in stream.followers:
+            stream.add_follower(copy)
         origin = LocalOrigin(stream, copy.filters, self._mark_dirty)
         origin.keep(self._run_queue)
-        return origin
+        copy.set_origin(origin)
 
     def _end(self, copy: Copy) -> None:
         copy.end()
@@ -111,12 +114,14 @@ class Copies:
             return
         name = copy.source.name
         self._followers[name].remove(copy)
-        if not self._followers[name] and name not in self._streams:
+        if not self._followers[name]:
             del self._followers[name]
         origin = copy.origin
-        if isinstance(origin, LocalOrigin) and origin.interest is not None:
-            origin.close(for_good=True)
-            self._interest.changed(origin.stream)
+        if isinstance(origin, LocalOrigin):
+            origin.stream.remove_follower(copy)
+            if origin.interest is not None:
+                origin.close(for_good=True)
+                self._interest.changed(origin.stream)
 
     def committed(self, stream: Stream) -> None:
         """Handle a commit of a stream: there may be more to copy, or room for more."""

@@ -1,7 +1,7 @@
 """One stream: publishing, commits, and expiry."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from mypy_extensions import i64
@@ -28,6 +28,9 @@ from jetspark.frame import Frame
 from jetspark.headers.block import strip_status
 from jetspark.store.format.record import SUBJECT_MAX
 from jetspark.store.log.stream_log import Group, StreamLog
+
+if TYPE_CHECKING:
+    from jetspark.engine.consumer.state import ConsumerState
 
 INSUFFICIENT_RESOURCES: Final = 10023
 STORE_FAILED: Final = 10077
@@ -92,6 +95,24 @@ class Stream:
             # It is in the configuration, so it needs no record.
             log.staged.begin_after(config.first_seq - 1)
 
+    def add_consumer(self, name: str, consumer: Any, state: "ConsumerState") -> None:
+        """Add a consumer; the stream keeps the messages that it needs."""
+        self.consumers[name] = consumer
+        self.attached.add(state)
+        self.log.index.track(True)
+
+    def remove_consumer(self, name: str, state: "ConsumerState") -> None:
+        """Remove a consumer."""
+        self.consumers.pop(name, None)
+        self.attached.remove(state)
+        self.log.index.track(bool(self.attached.all))
+
+    def take_consumers(self) -> list[Any]:
+        """Remove and return all consumers: the stream itself was removed."""
+        taken = list(self.consumers.values())
+        self.consumers.clear()
+        return taken
+
     def mark_dirty(self, dirty: bool) -> None:
         """Set whether the engine has it in its list of streams with staged records."""
         self.dirty = dirty
@@ -104,9 +125,13 @@ class Stream:
         """Set the copies that write to this stream."""
         self.copies = copies
 
-    def set_followers(self, followers: list[Any]) -> None:
-        """Set the list of copies that read this stream; it may exist before the stream."""
-        self.followers = followers
+    def add_follower(self, copy: Any) -> None:
+        """Add a copy that reads this stream."""
+        self.followers.append(copy)
+
+    def remove_follower(self, copy: Any) -> None:
+        """Remove a copy that read this stream."""
+        self.followers.remove(copy)
 
     def drop(self) -> None:
         """Mark the stream as removed: what still refers to it finds nothing."""

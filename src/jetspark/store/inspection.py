@@ -53,6 +53,10 @@ class StreamFinding(msgspec.Struct, kw_only=True):
     # Why it cannot be opened, or not be served.
     error: str = ""
 
+    def note(self, note: str) -> None:
+        """Add a sentence about damage."""
+        self.notes.append(note)
+
     def failed(self, error: str) -> None:
         """Note why the stream could not be read, or not be repaired."""
         self.error = error
@@ -187,12 +191,12 @@ class StoreInspection:
             except OSError as error:
                 # Continue with the other files.
                 at = max(task.at, 0)
-                found.notes.append(f"{file.name} cannot be read from {at} on: {error}")
+                found.note(f"{file.name} cannot be read from {at} on: {error}")
             task.finish(failed=not task.finished)
             if task.index_bad:
-                found.notes.append(f"{file.name}.idx failed its checksum; it can be created again")
+                found.note(f"{file.name}.idx failed its checksum; it can be created again")
             if task.manifest_bad:
-                found.notes.append("a manifest failed its checksum; restored from the other copy")
+                found.note("a manifest failed its checksum; restored from the other copy")
 
     def _keep_house(self, log: StreamLog, found: StreamFinding) -> None:
         """Do everything that a server's upkeep would do."""

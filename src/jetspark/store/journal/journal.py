@@ -400,7 +400,7 @@ class Journal:
         """
         found = JournalView()
         if segment.kept_frame:
-            found.streams[segment.stream_id] = self.kept(segment.stream_id)
+            found.add_kept(self.kept(segment.stream_id))
         with self._lock:
             files = [*self._full, *([self._current] if self._current is not None else [])]
         for file in files:
@@ -429,17 +429,17 @@ class Journal:
             try:
                 data, unread = self._read_whole(path)
             except IsADirectoryError:
-                view.folders.add(name)
-                view.notes.append(f"{path} is a folder, not a file of the journal")
+                view.add_folder(name)
+                view.note(f"{path} is a folder, not a file of the journal")
                 continue
             head = decode_head(data)
             if unread:
                 unreadable.add(name)
-                view.notes.append(f"{path} cannot be read completely: the disk failed")
+                view.note(f"{path} cannot be read completely: the disk failed")
             if head is None:
                 # Only files of their whole length get their name.
                 if not is_unused(data) or len(data) < FRAMES_AT:
-                    view.notes.append(f"the head of {path} is damaged: nothing in it can be used")
+                    view.note(f"the head of {path} is damaged: nothing in it can be used")
                 continue
             if name.startswith(KEPT):
                 view.add(frames_in(data, head))
@@ -447,7 +447,7 @@ class Journal:
                 found.append((head, data, name))
         for head, data, name in sorted(found, key=lambda each: each[0].first):
             frames += frames_in(data, head)
-            view.files.append(name)
+            view.add_file(name)
         heads = [head for head, _, _ in found]
         floor = max((head.floor for head in heads), default=0)
         frames = [frame for frame in frames if frame.number >= floor]
@@ -486,7 +486,7 @@ class Journal:
         expected = max(min(head.first for head in heads), *(head.floor for head in heads))
         for number in (*(frame.number for frame in frames), newest):
             if number > expected:
-                view.notes.append(
+                view.note(
                     f"frames {expected} to {number - 1} of the journal are damaged or missing; "
                     "segments normally have what was in them"
                 )
@@ -498,7 +498,7 @@ class Journal:
         ]
         for frame in acknowledged:
             if not frame.whole and (frame is not frames[-1] or frame.number < newest):
-                view.notes.append(f"frame {frame.number} of the journal is damaged")
+                view.note(f"frame {frame.number} of the journal is damaged")
         return acknowledged
 
     def settle_start(self, view: JournalView, unopened: Iterable[int]) -> None:

@@ -99,6 +99,22 @@ class JournalView:
                     self.streams[entry.place.stream_id] = found
                 found.add(entry)
 
+    def add_kept(self, groups: StreamGroups) -> None:
+        """Add the groups of a stream that has a file of its own in the journal."""
+        self.streams[groups.stream_id] = groups
+
+    def add_file(self, name: str) -> None:
+        """Add a file with frames; those of the files before it are older."""
+        self.files.append(name)
+
+    def add_folder(self, name: str) -> None:
+        """Add a folder with the name of a file."""
+        self.folders.add(name)
+
+    def note(self, note: str) -> None:
+        """Add a sentence about damage of the journal."""
+        self.notes.append(note)
+
     def of(self, stream_id: int) -> StreamGroups:
         """Return the groups of a stream."""
         return self.streams.get(stream_id) or StreamGroups(stream_id)

@@ -376,6 +376,114 @@ def test_no_function_assigns_the_fields_of_another_modules_class() -> None:
     assert found == FOREIGN_FIELDS
 
 
+# In-place changes of collections of a class of another module, and why they are no method of it.
+FOREIGN_COLLECTIONS = {
+    # No collections: objects with methods of these names.
+    "cli/doctor/report.py: console.options",
+    "client/connection/websocket.py: request.headers",
+    "engine/requests/consumers.py: engine.consumers",
+    "engine/stream/checks.py: judged.headers",
+    # One entry per reply of a group, without a call for each.
+    "engine/stream/replies.py: outbox.now",
+    # The findings of opening a stream are made where something is found.
+    "store/recovery/own_files.py: recovery.foreign",
+    "store/recovery/own_files.py: recovery.notes",
+    "store/recovery/stream_folder.py: recovery.doubted",
+    "store/recovery/stream_folder.py: recovery.lost",
+    "store/recovery/stream_folder.py: recovery.missing",
+    "store/recovery/stream_folder.py: recovery.notes",
+    "store/recovery/stream_folder.py: recovery.pending",
+    "store/recovery/stream_folder.py: recovery.truncated",
+    "store/upkeep/quarantine.py: recovery.notes",
+}
+_LISTS = {"[]", "append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"}
+_HEAPS = {"heapify", "heappop", "heappush", "heappushpop", "heapreplace", "insort"}
+_TABLES = {"[]", "clear", "pop", "popitem", "setdefault", "update"}
+# By the type of a collection, what changes it.
+CHANGES = {
+    "bytearray": _LISTS,
+    "Counter": _TABLES,
+    "deque": _LISTS | {"appendleft", "extendleft", "popleft", "rotate"},
+    "defaultdict": _TABLES,
+    "dict": _TABLES,
+    "LinearHashDict": _TABLES,
+    "list": _LISTS | _HEAPS,
+    "OrderedDict": _TABLES | {"move_to_end"},
+    "set": {"add", "clear", "difference_update", "discard", "pop", "remove", "update"},
+}
+
+
+def test_no_function_changes_the_collections_of_another_modules_class() -> None:
+    """As with fields: a class adds to its own lists, sets and tables, and removes from them.
+
+    Through a parameter, a local name, a bound method or a chain. A collection is known by the name
+    of its field and the type that a class of the sources declares for it.
+    """
+    types = types_of_collections()
+    found = set()
+    for path in SOURCES:
+        module = tree(path)
+        fields = fields_of(module)
+        imported_here = names_from_jetspark(module)
+        for function, inside in functions(module):
+            known = created_or_caught(function, imported_here)
+            given = parameters(function)
+            shared = {field for name, owned in fields.items() if name != inside for field in owned}
+            for owner, field, change in changed_in_place(function):
+                if owner in known or not any(
+                    change in CHANGES[each] for each in types.get(field, ())
+                ):
+                    continue
+                if field not in shared or owner in given:
+                    found.add(f"{named(path).removeprefix('src/jetspark/')}: {owner}.{field}")
+
+    assert found == FOREIGN_COLLECTIONS
+
+
+def types_of_collections() -> dict[str, set[str]]:
+    """Return the fields that some class declares as a collection: of which types."""
+    types: dict[str, set[str]] = {}
+    for path in SOURCES:
+        for kind in ast.walk(tree(path)):
+            if not isinstance(kind, ast.ClassDef):
+                continue
+            for node in ast.walk(kind):
+                if isinstance(node, ast.AnnAssign):
+                    field = ast.unparse(node.target).removeprefix("self.")
+                    text = ast.unparse(node.annotation).strip("'\"")
+                    name = re.sub(r"^(?:Final|ClassVar)\[", "", text).partition("[")[0]
+                    if name in CHANGES:
+                        types.setdefault(field, set()).add(name)
+    return types
+
+
+def changed_in_place(function: ast.AST) -> Iterator[tuple[str, str, str]]:
+    """Return what may change collections in fields: of what, which field, and by what."""
+    fields: dict[str, ast.expr] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                fields[ast.unparse(target)] = node.value
+
+    def changed(node: ast.expr, change: str) -> Iterator[tuple[str, str, str]]:
+        while isinstance(node, ast.Subscript):
+            node = node.value
+        if isinstance(node, ast.Name):
+            node = fields.get(node.id, node)
+        if isinstance(node, ast.Attribute):
+            yield ast.unparse(node.value), node.attr, change
+
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute):
+            yield from changed(node.value, node.attr)
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+            yield from changed(node.value, "[]")
+        elif isinstance(node, ast.Call) and node.args:
+            function_name = ast.unparse(node.func).rpartition(".")[2]
+            if function_name in _HEAPS:
+                yield from changed(node.args[0], function_name)
+
+
 def functions(
     node: ast.AST, inside: str = ""
 ) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, str]]:

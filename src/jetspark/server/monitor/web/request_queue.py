@@ -2,6 +2,10 @@
 
 The loop also serves the clients of the server. A thousand requests that are complete at the same
 time, or are sent in a row on their connections, would take it for seconds.
+
+This is not the queue of the clients (``net/turn_queue.py``): that continues each entry until it is
+done, and counts its time as theirs. Here a piece of work is started once, in the turn of its
+address, and may be dropped while it waits.
 """
 
 import asyncio

@@ -38,19 +38,19 @@ class BlobCache:
             del self.blobs[: int(dropped)]
         self.oldest = self.starts[0]
 
-    def find(self, where: i64) -> bool:
-        """Set ``blob`` to the one that contains this offset; False if none does."""
+    def find(self, where: i64) -> tuple[bytes, i64]:
+        """Return the blob that contains this offset, and the place in it; ``b""`` if none does."""
         if self.blob_start <= where < self.blob_start + len(self.blob):
-            return True
+            return self.blob, where - self.blob_start
         if where < self.oldest:
-            return False
+            return b"", i64(0)
         i: i64 = bisect_right(self.starts, int(where)) - 1
         if i < 0:
-            return False
+            return b"", i64(0)
         start: i64 = self.starts[i]
         blob = self.blobs[i]
         if where >= start + len(blob):
-            return False
+            return b"", i64(0)
         self.blob = blob
         self.blob_start = start
-        return True
+        return blob, where - start

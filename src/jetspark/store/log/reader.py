@@ -67,8 +67,9 @@ class LogReader:
         if offset == NOWHERE:
             return b"", 0
         where = columns.start + offset
-        if self.cache.find(where):
-            return self.cache.blob, where - self.cache.blob_start
+        cached, place = self.cache.find(where)
+        if len(cached) > 0:
+            return cached, place
         at = where - self.page_where
         if not (0 <= at < len(self.page)) or self.codec.examine(self.page, at) <= 0:
             # The record is not on the page, ends after it, or needs a second look.

@@ -24,11 +24,12 @@ def test_what_is_found_is_what_was_added(sizes: list[int], budget: int, gaps: li
         assert cache.size == sum(map(len, cache.blobs))
     newest = where
     for place in range(90, where + 10):
-        if cache.find(place):
-            assert cache.blob[place - cache.blob_start] == content[place]
+        blob, at = cache.find(place)
+        if blob:
+            assert blob[at] == content[place]
     if sizes:
-        assert cache.find(max(content))
-    assert not cache.find(newest + 100)
+        assert cache.find(max(content))[0]
+    assert cache.find(newest + 100) == (b"", 0)
 
 
 def test_the_oldest_blobs_go_first() -> None:
@@ -37,9 +38,9 @@ def test_the_oldest_blobs_go_first() -> None:
         cache.add(number * 10, bytes(10))
 
     assert cache.size <= 100
-    assert not cache.find(0)
-    assert cache.find(105)
+    assert cache.find(0) == (b"", 0)
+    assert cache.find(105) == (bytes(10), 5)
 
 
 def test_an_empty_cache_finds_nothing() -> None:
-    assert not BlobCache(10).find(0)
+    assert BlobCache(10).find(0) == (b"", 0)

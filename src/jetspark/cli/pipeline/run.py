@@ -55,7 +55,7 @@ def run_once(
     project = load_project(find_project(place))
     selection = select(project, refresh, full_refresh, everything=full_refresh_all)
     extra = settings_of(confs)
-    say = Speaker(as_json=as_json)
+    say = LinePrinter(as_json=as_json)
     with (
         ends_on_signals() as take_signals,
         prepared(project, connection, say, samples=samples, given=extra) as reached,
@@ -93,7 +93,7 @@ def check_run(
 def check(*, place: Path, master: str, confs: tuple[str, ...], as_json: bool) -> None:
     """Let Spark load and resolve a project, without running it."""
     project = load_project(find_project(place))
-    say = Speaker(as_json=as_json)
+    say = LinePrinter(as_json=as_json)
     with ends_on_signals() as take_signals, tempfile.TemporaryDirectory() as nowhere:
         settings = {
             **spark_settings(project, settings_of(confs)),
@@ -107,7 +107,7 @@ def check(*, place: Path, master: str, confs: tuple[str, ...], as_json: bool) ->
     say("The project is valid.")
 
 
-class Speaker:
+class LinePrinter:
     """Prints each line as text or JSON."""
 
     def __init__(self, *, as_json: bool) -> None:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import Any, Final, Protocol
 
-from jetspark.cli.pipeline.run import Speaker, check_run
+from jetspark.cli.pipeline.run import LinePrinter, check_run
 from jetspark.engine.stream.cron import Cron
 from jetspark.spark.pipelines.project import PipelineRefused
 from jetspark.units import parse_duration
@@ -175,7 +175,7 @@ def run_repeatedly(*, every: str | None, schedule: str | None, run: dict[str, An
     timetable = timetable_of(every, schedule)
     # What is wrong is said now, not at night.
     check_run(**run)
-    say = Speaker(as_json=run["as_json"])
+    say = LinePrinter(as_json=run["as_json"])
     with _signals() as signals:
         samples = run["samples"]
 

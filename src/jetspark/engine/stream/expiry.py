@@ -119,17 +119,17 @@ class Expiry:
         due = lifetimes.oldest_due(rules)
         if due == 0 or due > now:
             return False
-        if rules.marker_ttl <= 0 and not lifetimes.immortal:
+        if rules.marker_ttl <= 0 and not lifetimes.exempt:
             # No record: the log has the time of each message, and that is enough.
             log.expire_before(log.timeline.stored_time(now - rules.max_age) + 1)
             return False
         staged = False
-        seq = lifetimes.next_mortal(0)
+        seq = lifetimes.next_expiring(0)
         count: i64 = 0
         oldest = log.timeline.stored_time(now - rules.max_age)
         while seq > 0 and count < PER_TURN and log.reader.stored_at(seq, True) <= oldest:
             staged = self.end_message(seq, now) or staged
-            seq = lifetimes.next_mortal(seq)
+            seq = lifetimes.next_expiring(seq)
             count += 1
         return staged
 

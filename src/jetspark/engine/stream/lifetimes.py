@@ -49,7 +49,7 @@ class Lifetimes:
         # How far the wall clock is ahead of engine time.
         self.wall_lead: int = 0
         # Messages that max_age does not apply to.
-        self.immortal: set[int] = set()
+        self.exempt: set[int] = set()
         # The sequences that existed at the start and were not visited yet.
         self.scan_next: i64 = 1
         self.scan_last: i64 = log.index.last_seq
@@ -60,7 +60,7 @@ class Lifetimes:
     def learn(self, seq: int, ttl: i64, time_ns: i64) -> None:
         """Add a message with a TTL: whole seconds, or NEVER."""
         if ttl == NEVER:
-            self.immortal.add(seq)
+            self.exempt.add(seq)
         elif ttl > 0:
             stored = int(self.log.timeline.engine_time(time_ns))
             heappush(self.heap, (min(max(stored + int(ttl) * SECOND, 1), FOREVER), seq))
@@ -71,7 +71,7 @@ class Lifetimes:
         self.schedules = []
         self.early = []
         self.early_ends = []
-        self.immortal = set()
+        self.exempt = set()
         self.scan_next = 1
         self.scan_last = self.log.index.last_seq
 
@@ -170,8 +170,8 @@ class Lifetimes:
         if self.scanning(rules):
             return 1
         deadline = self.oldest_due(rules)
-        if self.immortal and deadline > 0:
-            deadline = self.mortal_due(rules)
+        if self.exempt and deadline > 0:
+            deadline = self.expiring_due(rules)
         if self.early or self.early_ends:
             self.take_early()
         if self.heap:
@@ -184,18 +184,18 @@ class Lifetimes:
                 deadline = fires
         return deadline
 
-    def mortal_due(self, rules: Rules) -> i64:
+    def expiring_due(self, rules: Rules) -> i64:
         """Return when the oldest message that may expire is too old; 0 if none."""
-        seq = self.next_mortal(0)
+        seq = self.next_expiring(0)
         if seq == 0:
             return 0
         stored = max(self.log.reader.time_of(seq), i64(0))
         return max(self.log.timeline.engine_time(stored) + rules.max_age, i64(1))
 
-    def next_mortal(self, after: i64) -> i64:
+    def next_expiring(self, after: i64) -> i64:
         """Return the first message after ``after`` that may expire; 0: none."""
         seq = self.log.index.next_seq(after + 1, b"")
-        while seq > 0 and int(seq) in self.immortal:
+        while seq > 0 and int(seq) in self.exempt:
             seq = self.log.index.next_seq(seq + 1, b"")
         return seq
 

@@ -94,12 +94,10 @@ def decode(
     return _converted(_struct(value, model, "the request"), model)
 
 
-def decoding(
-    body: bytes, model: type[_M], *, size_max: int = SIZE_MAX, depth_max: int = DEPTH_MAX
-) -> Generator[None, None, _M]:
+def decoding(body: bytes, model: type[_M]) -> Generator[None, None, _M]:
     """Do what ``decode`` does in steps (``jetspark/steps.py``)."""
-    if len(body) > size_max:
-        raise InvalidRequest(f"the request has {len(body)} bytes; the limit is {size_max}")
+    if len(body) > SIZE_MAX:
+        raise InvalidRequest(f"the request has {len(body)} bytes; the limit is {SIZE_MAX}")
     reader = codecs.getincrementaldecoder("utf-8")("replace")
     parts = []
     for start in range(0, len(body), AT_ONCE_MAX):
@@ -109,11 +107,11 @@ def decoding(
     text = "".join(parts)
     if _ONLY_BLANKS.match(text) is not None:
         return model()
-    parser = JsonSteps(text, _parser_of(text), _Pairs, depth_max, _CONTAINERS_MAX, TEXT_MAX)
+    parser = JsonSteps(text, _parser_of(text), _Pairs, DEPTH_MAX, _CONTAINERS_MAX, TEXT_MAX)
     while not _reads_on(parser):
         yield
     if parser.too_deep:
-        raise InvalidRequest(f"more than {depth_max} levels of nesting")
+        raise InvalidRequest(f"more than {DEPTH_MAX} levels of nesting")
     if parser.too_many:
         raise InvalidRequest(
             f"more than {_CONTAINERS_MAX} objects and arrays; at most {OBJECTS_MAX} sources and "

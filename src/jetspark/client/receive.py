@@ -1,4 +1,4 @@
-"""The receive path: from frames to pending queues. Native-friendly, no asyncio.
+"""The receive path: from frames to pending queues. Compiled, and without asyncio.
 
 The parser calls :class:`Receiver` once per message with its frame in the chunk; the receiver
 finds the sink of the subscription, and the sink slices only what it keeps. Nothing is scheduled

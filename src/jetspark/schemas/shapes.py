@@ -51,13 +51,8 @@ class Shapes:
         kind = self.of(field.type, path)
         return kind | None if field.nullable else kind
 
-    def of_struct(
-        self, schema: RecordType, path: str, *, raw: frozenset[int] = frozenset()
-    ) -> Any:
-        """Return a struct whose attributes are ``f0``, ``f1``... so that any field name works.
-
-        The fields whose indices are in ``raw`` are kept undecoded.
-        """
+    def of_struct(self, schema: RecordType, path: str) -> Any:
+        """Return a struct whose attributes are ``f0``, ``f1``... so that any field name works."""
         members: list[Any] = []
         names: dict[str, str] = {}
         seen: set[str] = set()
@@ -73,7 +68,7 @@ class Shapes:
                     "surrogate pair, which field names must not"
                 )
                 continue
-            kind = msgspec.Raw if index in raw else self.of_field(field, where)
+            kind = self.of_field(field, where)
             names[f"f{index}"] = field.name
             members.append((f"f{index}", kind, None) if field.nullable else (f"f{index}", kind))
         return msgspec.defstruct(

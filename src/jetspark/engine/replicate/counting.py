@@ -45,9 +45,9 @@ def counted(
     before = counters.current(subject)
     shares = _shares.decode(before.sources) if before.sources else {}
     share = shares.setdefault(origin.decode(), {})
-    there = origin_subject.decode(errors="surrogateescape")
-    added = stands_at - parse_integer(share.get(there, "").encode())
-    share[there] = format_integer(stands_at).decode()
+    source = origin_subject.decode(errors="surrogateescape")
+    added = stands_at - parse_integer(share.get(source, "").encode())
+    share[source] = format_integer(stands_at).decode()
     sources = msgspec.json.encode(shares, order="sorted")
     value = Value(0, before.number + added, sources)
     block = with_header(block, INCR, format_integer(added))

@@ -21,7 +21,6 @@ users immediately, which reveals who exists).
 
 import hashlib
 import os
-from collections.abc import Callable
 from typing import Final, TypeAlias
 
 import msgspec
@@ -88,7 +87,6 @@ class Authenticator:
         directory: Directory,
         *,
         connection_type: str = STANDARD,
-        random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
         credentials = directory.credentials
         if connection_type == WEBSOCKET and directory.websocket is not None:
@@ -100,9 +98,9 @@ class Authenticator:
         self._directory: Final = directory
         self._credentials: Final = credentials
         self._connection_type: Final = connection_type
-        self._key: Final = random_bytes(_KEY_SIZE)
+        self._key: Final = os.urandom(_KEY_SIZE)
         self._decoys: Final = tuple(
-            decoy(found, random_bytes(_NOISE_SIZE)) for found in _hashes(directory, credentials)
+            decoy(found, os.urandom(_NOISE_SIZE)) for found in _hashes(directory, credentials)
         )
 
     def examine(self, options: ConnectOptions, tls_peer: TlsPeer | None = None) -> Verdict:

@@ -28,19 +28,12 @@ from jetspark.units import seconds
 AUTH_TIMEOUT_DEFAULT: Final = seconds(2)
 
 
-def load_file(
-    path: str,
-    environment: Mapping[str, str],
-    *,
-    read: Read = read_file,
-    check_tls: CheckTls = tls_problem,
-    not_yet: Mapping[str, str] = NOT_YET,
-) -> Settings:
+def load_file(path: str, environment: Mapping[str, str]) -> Settings:
     """Return the settings of a configuration file. Raises `ConfigRefused` with all problems."""
-    tree = open_tree(path, environment, read)
-    report = Report(not_yet)
+    tree = open_tree(path, environment, read_file)
+    report = Report(NOT_YET)
     return finish(
-        read_file_values(tree, path, report), path, config_digest(tree), report, check_tls
+        read_file_values(tree, path, report), path, config_digest(tree), report, tls_problem
     )
 
 
@@ -49,12 +42,11 @@ def load_text(
     environment: Mapping[str, str],
     *,
     name: str = "configuration",
-    read: Read = read_file,
     check_tls: CheckTls = tls_problem,
     not_yet: Mapping[str, str] = NOT_YET,
 ) -> Settings:
     """Return the settings of a configuration given as text."""
-    tree = parse_text(text, name, environment, read)
+    tree = parse_text(text, name, environment, read_file)
     report = Report(not_yet)
     return finish(read_file_values(tree, name, report), "", config_digest(tree), report, check_tls)
 

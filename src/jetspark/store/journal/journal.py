@@ -127,16 +127,12 @@ class Journal:
         random_key: Callable[[], int],
         *,
         size: int = FILE_SIZE,
-        files_max: int = FILES_MAX,
-        release_at: int = RELEASE_AT,
     ) -> None:
         self._files = files
         self._folder = folder / FOLDER
         self._claim = claim
         self._random_key = random_key
         self._size = size
-        self._files_max = files_max
-        self._release_at = release_at
         # Guards the lists of files, which both threads change.
         self._lock = threading.Lock()
         self._current: JournalFile | None = None
@@ -264,12 +260,12 @@ class Journal:
     @property
     def wants_file(self) -> bool:
         """Return whether another file should be prepared."""
-        return not self._free and self.used < self._files_max
+        return not self._free and self.used < FILES_MAX
 
     @property
     def wants_release(self) -> bool:
         """Return whether it is time to sync segments."""
-        return len(self._full) >= self._release_at
+        return len(self._full) >= RELEASE_AT
 
     def prepare(self) -> None:
         """Create a file for the next frames; raises OSError. Waits for the disk."""

@@ -1,4 +1,4 @@
-"""``mappings``: subjects that are rewritten on arrival."""
+"""``mappings``: subjects to be rewritten on arrival; checked, and refused (``not_yet.py``)."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""``exports`` and ``imports``: what accounts share with each other."""
+"""``exports`` and ``imports`` of accounts: checked, and refused (``not_yet.py``)."""
 
 from enum import StrEnum
 from typing import Any, Final

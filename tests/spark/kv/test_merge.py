@@ -19,7 +19,7 @@ from jetspark.errors import InvalidSchema, KeyNotFound
 from jetspark.spark import kv_merge
 from jetspark.spark.connection_settings import Connection
 from jetspark.spark.kv import merging
-from jetspark.spark.kv.merging import MergePlan, TaskMerge
+from jetspark.spark.kv.merge_tasks import MergePlan, TaskMerge
 from jetspark.spark.stream.sink.plan import WriteRefused
 from jetspark.spark.stream.sink.rows import RowRefused
 

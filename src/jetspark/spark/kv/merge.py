@@ -56,7 +56,7 @@ def kv_merge(
         import pyarrow as pa
         from pyspark.sql import functions as f
 
-        from jetspark.spark.kv.merging import (
+        from jetspark.spark.kv.merge_tasks import (
             OUTCOMES,
             MergePlan,
             check_merge_columns,
@@ -81,7 +81,7 @@ def kv_merge(
     carried = Carried(plan)
 
     def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from jetspark.spark.kv.merging import TaskMerge
+        from jetspark.spark.kv.merge_tasks import TaskMerge
 
         return TaskMerge(carried.value).merge(batches)
 

@@ -32,7 +32,8 @@ from jetspark.errors.storage import StorageFault, StoreClosed
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.files import NO_SPACE, Files
 from jetspark.store.journal.checkpointer import Checkpointer
-from jetspark.store.journal.journal import Journal, SharedGroup
+from jetspark.store.journal.format import JournalGroup
+from jetspark.store.journal.journal import Journal
 from jetspark.store.journal.segment import JournaledSegment
 from jetspark.store.sharing import divide, write_segments
 from jetspark.store.threads import start_thread
@@ -663,7 +664,7 @@ def write_turn(
     If the journal fails, each of them is written to its segment again, with a sync.
     """
     try:
-        journal.write(cast("Sequence[SharedGroup]", turn))
+        journal.write(cast("Sequence[JournalGroup[JournaledSegment]]", turn))
     except Exception as error:  # noqa: BLE001 - reported, never swallowed
         for work in turn:
             work.share(False)

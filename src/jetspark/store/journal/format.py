@@ -8,7 +8,7 @@ their checks, and no payload can imitate a frame.
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from librt.strings import BytesWriter, read_i64_be, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64
@@ -81,11 +81,14 @@ class PlacedSegment(Protocol):
         ...
 
 
-class JournalGroup(Protocol):
+Segment_co = TypeVar("Segment_co", bound=PlacedSegment, covariant=True)
+
+
+class JournalGroup(Protocol[Segment_co]):
     """A group as a frame contains it (``store.log.Group`` is one)."""
 
     @property
-    def segment(self) -> PlacedSegment:
+    def segment(self) -> Segment_co:
         """The segment it belongs to."""
         ...
 
@@ -172,7 +175,7 @@ def frame_size(groups: int, size: int) -> int:
     return FRAME_OVERHEAD + groups * ENTRY_SIZE + size
 
 
-def encode_frame(key: int, number: int, groups: Iterable[JournalGroup]) -> bytes:
+def encode_frame(key: int, number: int, groups: Iterable[JournalGroup[PlacedSegment]]) -> bytes:
     """Return a frame."""
     # With very many streams in a turn this is done once per message: no objects per group.
     table = BytesWriter()

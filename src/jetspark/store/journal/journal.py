@@ -23,7 +23,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from jetspark.store.files import Files
 from jetspark.store.journal.format import (
@@ -31,6 +31,7 @@ from jetspark.store.journal.format import (
     HEAD_COPIES,
     Frame,
     Head,
+    JournalGroup,
     aligned,
     decode_head,
     encode_frame,
@@ -60,30 +61,6 @@ ZEROS: Final = bytes(1024 * 1024)
 SPARE_SPACE: Final = 4
 # How many files without frames stay on disk.
 FREE_MAX: Final = 2
-
-
-class SharedGroup(Protocol):
-    """A group that is written to the journal (``store.log.Group`` is one)."""
-
-    @property
-    def segment(self) -> JournaledSegment:
-        """The segment it belongs to."""
-        ...
-
-    @property
-    def offset(self) -> int:
-        """The offset in the segment."""
-        ...
-
-    @property
-    def blob(self) -> bytes:
-        """Its bytes."""
-        ...
-
-    @property
-    def last_seq(self) -> int:
-        """The last sequence that was assigned with it."""
-        ...
 
 
 class JournalFile:
@@ -174,7 +151,7 @@ class Journal:
             return True
         return bool(self._free) and FRAMES_AT + length <= self._size
 
-    def write(self, groups: Sequence[SharedGroup]) -> None:
+    def write(self, groups: Sequence[JournalGroup[JournaledSegment]]) -> None:
         """Write a frame, synced; raises OSError, then none of it is acknowledged.
 
         Their plain writes to the segments must have been done. If this fails and ``settled``, the

@@ -21,15 +21,15 @@ UNIT_NS: Final = 250
 class Turn:
     """The remaining budget, and how to stop the client that is being served."""
 
-    def __init__(self) -> None:
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object] | None = None) -> None:
+        """``call_soon``: limit what all clients together do in one turn of this loop."""
         self.left: i64 = UNITS_PER_TURN
         self._stop: Callable[[], None] | None = None
         # What the current client got, what the next one gets, and what is left for all.
         self._given: i64 = UNITS_PER_TURN
         self._share: i64 = UNITS_PER_TURN
         self._left_of_all: i64 = UNITS_OF_ALL
-        # Calls something in the next turn of the loop.
-        self._next_turn: Callable[[Callable[[], None]], object] | None = None
+        self._call_soon: Callable[[Callable[[], None]], object] | None = call_soon
         self._counting: bool = False
         # Large reads have used up this turn of the loop.
         self.crowded: bool = False
@@ -37,10 +37,6 @@ class Turn:
     def crowd(self, crowded: bool) -> None:
         """Note whether large reads have used up this turn of the loop."""
         self.crowded = crowded
-
-    def follow_loop(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
-        """Limit what all clients together do in one turn of this loop."""
-        self._next_turn = call_soon
 
     def begin(self, stop: Callable[[], None]) -> None:
         """Serve one client from now on; ``stop`` is called when its share is used up."""
@@ -65,11 +61,11 @@ class Turn:
 
     def _count(self, units: i64) -> None:
         """Count what a client did."""
-        if self._next_turn is None:
+        if self._call_soon is None:
             return
         if not self._counting:
             self._counting = True
-            self._next_turn(self._start_over)
+            self._call_soon(self._start_over)
         self._left_of_all -= units
         if self._left_of_all < UNITS_PER_TURN:
             self._share = max(self._left_of_all, 1)

@@ -109,8 +109,7 @@ class Server:
         self.remotes: Remotes = Remotes(self.settings, arguments.get("upstreams"), self.clock)
         self.pending: Pending = Pending()
         self.flusher: Flusher = Flusher(self.pending, self._fan_out)
-        self.turn: Turn = Turn()
-        self.turn.follow_loop(self._call_soon)
+        self.turn: Turn = Turn(self._call_soon)
         self.turns: TurnQueue = TurnQueue(
             self._call_soon, self.clock.monotonic_ns, self.turn.crowd
         )

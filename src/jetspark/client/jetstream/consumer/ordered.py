@@ -64,7 +64,12 @@ class OrderedReader:
         heartbeat: float = HEARTBEAT,
         alarm: float | timedelta | None = None,
         begins_as_before: bool = False,
+        check_restart: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """``check_restart`` is called after the consumer was created again.
+
+        Its exception ends the reader, or is retried.
+        """
         self._api = api
         self._stream = stream
         self._config = config
@@ -87,7 +92,7 @@ class OrderedReader:
         # messages that were handed out are then skipped. Otherwise it starts after the last
         # message.
         self._begins_as_before = begins_as_before
-        self._check_remade: Callable[[], Awaitable[None]] | None = None
+        self._check_restart = check_restart
         self._unchecked = False
         # Whether the current consumer starts at the right place: a caller that is cancelled during
         # this check leaves it to the next one.
@@ -96,13 +101,6 @@ class OrderedReader:
     def continue_after_last(self) -> None:
         """Let a new consumer start after the last message from now on: every message counts."""
         self._begins_as_before = False
-
-    def check_remade(self, check: Callable[[], Awaitable[None]]) -> None:
-        """Call ``check`` after a new consumer was created.
-
-        Its exception ends the reader, or is retried.
-        """
-        self._check_remade = check
 
     @property
     def expected(self) -> int:
@@ -265,8 +263,8 @@ class OrderedReader:
                 raise
             assert self._source is not None
             try:
-                if self._unchecked and self._check_remade is not None:
-                    await self._check_remade()
+                if self._unchecked and self._check_restart is not None:
+                    await self._check_restart()
                 self._unchecked = False
                 chunk = await self._source.next_chunk(count)
                 if self._broken is not None:

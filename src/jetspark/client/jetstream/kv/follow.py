@@ -218,7 +218,13 @@ class Follow:
         # Until all last values were received, a new consumer starts with last values again.
         again = self._plan.start == "last" and not self._plan.resume_from
         return OrderedReader(
-            self._api, self._stream.stream, config, push=True, prefetch=1, begins_as_before=again
+            self._api,
+            self._stream.stream,
+            config,
+            push=True,
+            prefetch=1,
+            begins_as_before=again,
+            check_restart=self._check_stream,
         )
 
     def _config(self) -> ConsumerConfig:
@@ -257,11 +263,10 @@ class Follow:
     async def _remember_stream(self) -> None:
         with suppress(Error):  # the user may read it without permission for STREAM.INFO
             self._created = await self._stream_created()
-            self._reader.check_remade(self._check_stream)
 
     async def _check_stream(self) -> None:
         """In a stream created again, sequences would be mistaken for known ones."""
-        if await self._stream_created() != self._created:
+        if self._created and await self._stream_created() != self._created:
             raise StreamNotFound(
                 404,
                 ErrCode.STREAM_NOT_FOUND,

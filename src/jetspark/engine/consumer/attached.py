@@ -58,8 +58,7 @@ class AttachedConsumers:
 
     def receive(self, delivery: Delivery) -> None:
         """Note that a consumer has a receiver."""
-        if not delivery.receiving:
-            delivery.note_receiving(True)
+        if delivery.enlist_receiving():
             self.receiving.append(delivery)
         delivery.state.run_queue.add(delivery.state)
 
@@ -112,7 +111,7 @@ class AttachedConsumers:
             if delivery.has_receiver():
                 delivery.state.run_queue.add(delivery.state)
             else:
-                delivery.note_receiving(False)
+                delivery.stop_receiving()
                 idle = True
         if idle:
             self.receiving = [delivery for delivery in self.receiving if delivery.receiving]

@@ -139,9 +139,16 @@ class Delivery:
         self.deadline: i64 = 0
         self.alarm: i64 = 0
 
-    def note_receiving(self, receiving: bool) -> None:
-        """Set whether the stream wakes it: it has a receiver, or had one recently."""
-        self.receiving = receiving
+    def enlist_receiving(self) -> bool:
+        """Note that the stream wakes it: it has a receiver; False if it does already."""
+        if self.receiving:
+            return False
+        self.receiving = True
+        return True
+
+    def stop_receiving(self) -> None:
+        """Note that the stream wakes it no more: it has no receiver."""
+        self.receiving = False
 
     def stall(self) -> None:
         """Note that the receivers' buffers are full."""

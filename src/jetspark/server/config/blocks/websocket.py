@@ -1,4 +1,4 @@
-"""The ``websocket`` block."""
+"""The ``websocket`` block: checked, and refused (``not_yet.py``)."""
 
 from typing import Final
 

@@ -39,7 +39,7 @@ class Views(Collection[_T], Generic[_S, _T]):
         return any(each == item for each in self)
 
 
-class Pace:
+class Pacing:
     """The steps of one piece of work; ``wait`` returns when it is its turn again."""
 
     def __init__(self, wait: Callable[[], Awaitable[None]]) -> None:
@@ -57,7 +57,7 @@ class Pace:
 
 
 # That of the request which is being answered: such requests share the turns of the loop.
-current_pace: ContextVar[Pace | None] = ContextVar("current_pace", default=None)
+current_pacing: ContextVar[Pacing | None] = ContextVar("current_pacing", default=None)
 
 
 async def _next_turn() -> None:
@@ -71,8 +71,8 @@ async def paced(items: Iterable[_T], per_turn: int = ITEMS_PER_TURN) -> AsyncIte
     than another.
     """
     copied = items if isinstance(items, Views) else list(items)
-    pace = current_pace.get() or Pace(_next_turn)
+    pacing = current_pacing.get() or Pacing(_next_turn)
     for number, item in enumerate(copied, start=1):
         yield item
-        if number % per_turn == 0 or pace.is_over():
-            await pace.rest()
+        if number % per_turn == 0 or pacing.is_over():
+            await pacing.rest()

@@ -15,7 +15,7 @@ from jetspark.engine.consumer.delivery import Delivery
 from jetspark.engine.consumer.groups import Groups
 from jetspark.engine.consumer.journal import Journal
 from jetspark.engine.consumer.pull import Requests
-from jetspark.engine.consumer.push import FLOW_WINDOW_FIRST, Pace, Push
+from jetspark.engine.consumer.push import FLOW_WINDOW_FIRST, Push, RateLimit
 from jetspark.engine.consumer.read_errors import ReadErrors
 from jetspark.engine.consumer.start import NO_FINDINGS, Findings, begin
 from jetspark.engine.consumer.state import ACK_ALL, ACK_EXPLICIT, ACK_NONE, ConsumerState
@@ -77,7 +77,7 @@ class Consumer:
         self.requests: Requests = Requests(self)
         self.push: Push = Push(self)
         self.groups: Groups = Groups(self)
-        self.pacing: Pace = Pace()
+        self.rate_limit: RateLimit = RateLimit()
         # Since when inactivity counts, unless it was used later.
         self.idle_since: int = 0
 
@@ -140,12 +140,12 @@ class Consumer:
 
     def _set_pace(self, now: int) -> None:
         config = self.config
-        pace = self.pacing
+        limit = self.rate_limit
         burst = self.stream.config.max_msg_size
-        pace.limit(config.rate_limit_bps, burst if burst > 0 else self.services.max_payload, now)
+        limit.limit(config.rate_limit_bps, burst if burst > 0 else self.services.max_payload, now)
         if config.replay_policy == ReplayPolicy.ORIGINAL:
-            pace.replay(int(self.stream.log.index.last_seq))
-        self.delivery.set_pace(pace.rate > 0 or pace.replay_to > 0)
+            limit.replay(int(self.stream.log.index.last_seq))
+        self.delivery.set_pace(limit.rate > 0 or limit.replay_to > 0)
 
     def became_durable(self, now: int) -> None:
         """Start delivering: the consumer is durable."""
@@ -296,7 +296,7 @@ class Consumer:
     def pace(self, size: int, time: int, now: int) -> bool:
         """Return whether the next message has to wait."""
         stored = int(self.stream.log.timeline.engine_time(time))
-        at = self.pacing.delay(size, stored, int(self.delivery.looking_at), now)
+        at = self.rate_limit.delay(size, stored, int(self.delivery.looking_at), now)
         self.delivery.resume(at)
         return at > 0
 

@@ -125,7 +125,7 @@ class Push:
         self._consumer.services.run_queue.add(delivery.state)
 
 
-class Pace:
+class RateLimit:
     """Limits the rate: to a number of bytes per second, or to the original rate."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from jetspark.server.monitor.web.request_queue import RequestQueue
 from jetspark.server.net.crowd import Crowd
 from jetspark.server.net.listening import Acceptor, network_of, open_listener, peer_ip
-from jetspark.server.pacing import Pace, current_pace
+from jetspark.server.pacing import Pacing, current_pacing
 
 log: logging.Logger = logging.getLogger("jetspark.server.monitor")
 
@@ -310,7 +310,7 @@ class _Protocol(H11Protocol):
         await turns.wait(network, self, urgent=urgent)
         if cycle.disconnected or self._is_cut():
             return
-        current_pace.set(Pace(wait))
+        current_pacing.set(Pacing(wait))
         with contextlib.suppress(NobodyWaits):
             await self._serve(scope, receive, send)
 

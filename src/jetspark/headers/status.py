@@ -15,7 +15,6 @@ CONFLICT: Final = 409
 PRECONDITION_FAILED: Final = 412
 TOO_LARGE: Final = 413
 LOCKED: Final = 423
-TOO_MANY_REQUESTS: Final = 429
 SERVER_ERROR: Final = 500
 NO_RESPONDERS: Final = 503
 
@@ -34,13 +33,10 @@ NO_RESULTS_TEXT: Final = b"No Results"
 
 # 408.
 REQUEST_TIMEOUT_TEXT: Final = b"Request Timeout"
-INTEREST_EXPIRED_TEXT: Final = b"Interest Expired"
 EMPTY_REQUEST_TEXT: Final = b"Empty Request"
 MALFORMED_REQUEST_TEXT: Final = b"Malformed Request"
 REQUESTS_PENDING_TEXT: Final = b"Requests Pending"
 BAD_REQUEST_TEXT: Final = b"Bad Request"
-NO_INTEREST_TEXT: Final = b"No Interest"
-NO_FLOW_RESPONSE_TEXT: Final = b"No Flow Response"
 
 # 409. The three with a format placeholder take the consumer's limit.
 MESSAGE_SIZE_TEXT: Final = b"Message Size Exceeds MaxBytes"
@@ -54,13 +50,12 @@ CONSUMER_IS_PUSH_TEXT: Final = b"Consumer is push based"
 LEADERSHIP_CHANGE_TEXT: Final = b"Leadership Change"
 SERVER_SHUTDOWN_TEXT: Final = b"Server Shutdown"
 
-# 412 to 429.
+# 412 to 423.
 MIN_LAST_SEQUENCE_TEXT: Final = b"Min Last Sequence"
 REQUIRED_API_LEVEL_TEXT: Final = b"Required Api Level"
 TOO_MANY_RESULTS_TEXT: Final = b"Too Many Results"
 PIN_ID_MISMATCH_TEXT: Final = b"Nats-Pin-Id mismatch"
 WRONG_PIN_ID_TEXT: Final = b"Nats-Wrong-Pin-Id"
-TOO_MANY_REQUESTS_TEXT: Final = b"Too Many Requests"
 
 _BLANK: Final = 0x20
 _CR: Final = 0x0D

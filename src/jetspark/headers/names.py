@@ -59,7 +59,18 @@ PIN_ID: Final = b"Nats-Pin-Id"
 
 # API requests (wire.md, API requests) and their replies.
 REQUIRED_API_LEVEL: Final = b"Nats-Required-Api-Level"
+RESPONSE_TYPE: Final = b"Nats-Response-Type"
 REQUEST_INFO: Final = b"Nats-Request-Info"
+SERVER_XKEY: Final = b"Nats-Server-Xkey"
+
+# Message tracing.
+TRACE_DEST: Final = b"Nats-Trace-Dest"
+TRACE_ONLY: Final = b"Nats-Trace-Only"
+TRACE_HOP: Final = b"Nats-Trace-Hop"
+TRACE_ORIGIN_ACCOUNT: Final = b"Nats-Trace-Origin-Account"
 
 # Key-value: ADR-8.
 KV_OPERATION: Final = b"KV-Operation"
+
+NATS_PREFIX: Final = b"Nats-"
+"""The prefix of names that servers reserve; a message without any skips all checks."""

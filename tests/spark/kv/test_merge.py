@@ -18,7 +18,7 @@ from jetspark import KeyValueConfig, sync
 from jetspark.errors import InvalidSchema, KeyNotFound
 from jetspark.spark import kv_merge
 from jetspark.spark.connection_settings import Connection
-from jetspark.spark.kv import merging
+from jetspark.spark.kv import merge_tasks
 from jetspark.spark.kv.merge_tasks import MergePlan, TaskMerge
 from jetspark.spark.stream.sink.plan import WriteRefused
 from jetspark.spark.stream.sink.rows import RowRefused
@@ -58,8 +58,8 @@ def _batches(rows: list[Row]) -> Iterator[pa.RecordBatch]:
 
 def _merge(plan: MergePlan, rows: list[Row]) -> tuple[dict[str, int], list[tuple[Any, ...]]]:
     table = pa.Table.from_batches(TaskMerge(plan).merge(_batches(rows)))
-    conflicts = merging.conflict_table(table).to_pylist()
-    return merging.counted(table), sorted(tuple(one.values()) for one in conflicts)
+    conflicts = merge_tasks.conflict_table(table).to_pylist()
+    return merge_tasks.counted(table), sorted(tuple(one.values()) for one in conflicts)
 
 
 def _contents(bucket: sync.KeyValue, keys: list[str]) -> dict[str, tuple[bytes, int]]:

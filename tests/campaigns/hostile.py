@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tests.support.certificates import make_certificate
 from tests.support.hostile.clients import CONFIG, HOSTILE, PASSWORD, TLS, Hostile, Target
+from tests.support.hostile.delayed import DELAYED, GROUPS
 from tests.support.hostile.mix import Mix
 from tests.support.hostile.requests import REQUESTS
 from tests.support.neighbour import Neighbour, Waits
@@ -36,10 +37,14 @@ LONGEST_MS = 100 if COMPILED else 400
 class Street:
     """A server, and a neighbour that stays."""
 
-    def __init__(self, folder: Path, kind: str, scale: float, *, tls: bool = False) -> None:
+    def __init__(
+        self, folder: Path, kind: str, scale: float, *, tls: bool = False, delayed: bool = False
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         http = free_port()
         text = CONFIG + f'http: "127.0.0.1:{http}"\n'
+        if delayed and kind == "jetspark":
+            text += DELAYED
         if tls:
             cert, key = make_certificate(folder)
             text += f'tls {{ cert_file: "{cert}", key_file: "{key}" }}\n'
@@ -102,9 +107,11 @@ class Street:
 
 
 @contextmanager
-def street(folder: Path, kind: str, scale: float, *, tls: bool = False) -> Iterator[Street]:
-    """A server with a neighbour."""
-    made = Street(folder, kind, scale, tls=tls)
+def street(
+    folder: Path, kind: str, scale: float, *, tls: bool = False, delayed: bool = False
+) -> Iterator[Street]:
+    """A server with a neighbour; ``delayed``: its groups wait for a second, as on a slow disk."""
+    made = Street(folder, kind, scale, tls=tls, delayed=delayed)
     try:
         yield made
     finally:
@@ -125,18 +132,21 @@ def campaign(deadline: float, seed: int) -> str:
     worst: dict[str, float] = {}
     visits = pings = 0
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-        for clients, tls in ((TLS, True), (HOSTILE + REQUESTS, False)):
-            with street(Path(folder, f"tls {tls}"), "jetspark", 1.0, tls=tls) as made:
+        for clients in (TLS, GROUPS, HOSTILE + REQUESTS):
+            tls, delayed = clients is TLS, clients is GROUPS
+            once = tls or delayed
+            path = Path(folder, f"{tls} {delayed}")
+            with street(path, "jetspark", 1.0, tls=tls, delayed=delayed) as made:
                 order = list(clients)
                 chosen.shuffle(order)
-                while order or (time.monotonic() < deadline and not tls):
+                while order or (time.monotonic() < deadline and not once):
                     hostile = order.pop() if order else chosen.choice(clients)
                     waits = made.visit(hostile)
                     assert waits.server_ms < LONGEST_MS, f"{hostile.__name__}: {waits}"
                     worst[hostile.__name__] = max(waits.server_ms, worst.get(hostile.__name__, 0))
                     visits += 1
                     pings += waits.pings
-                if not tls:
+                if not once:
                     worst["all at once"] = made.mix(MIX_S).server_ms
                     assert worst["all at once"] < LONGEST_MS, worst
                 assert made.internal_errors() == 0
@@ -153,13 +163,15 @@ def main() -> None:
     names = sys.argv[2:]
     sys.stdout.write(f"{'server ms':>10} {'ms':>8} {'nats ms':>8}\n")
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-        for clients, tls in ((HOSTILE + REQUESTS, False), (TLS, True)):
+        for number, clients in enumerate((HOSTILE + REQUESTS, TLS, GROUPS)):
+            tls, delayed = clients is TLS, clients is GROUPS
             chosen = [each for each in clients if not names or each.__name__ in names]
             if not chosen:
                 continue
+            mine_at, theirs_at = Path(folder, f"a{number}"), Path(folder, f"b{number}")
             with (
-                street(Path(folder, f"a{tls}"), "jetspark", scale, tls=tls) as mine,
-                street(Path(folder, f"b{tls}"), "nats-server", scale, tls=tls) as theirs,
+                street(mine_at, "jetspark", scale, tls=tls, delayed=delayed) as mine,
+                street(theirs_at, "nats-server", scale, tls=tls, delayed=delayed) as theirs,
             ):
                 for hostile in chosen:
                     began = time.monotonic()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from jetspark.engine.failures import TEXT as FAILED
 from jetspark.engine.failures import Failures
+from jetspark.engine.limits import APPLIED_PER_TURN
 from jetspark.engine.stream.stream import Stream
 from jetspark.store.log.group import Group
 
@@ -88,16 +89,18 @@ class Commits:
     ) -> tuple[list[Stream], list[Stream], int]:
         """Apply durable groups of streams of which nothing else depends on a commit.
 
-        Returns the other streams, unchanged; the streams with upkeep to do; and by how many bytes
-        all of them have grown.
+        Returns the other streams, unchanged, and those that are too many for one turn; the streams
+        with upkeep to do; and by how many bytes all of them have grown.
         """
         others: list[Stream] = []
         kept: list[Stream] = []
         grown: i64 = 0
+        left: i64 = APPLIED_PER_TURN
         for stream in streams:
-            if not stream.commits_alone():
+            if left <= 0 or not stream.commits_alone():
                 others.append(stream)
                 continue
+            left -= stream.log.records_in_flight()
             try:
                 stream.committed(outbox, now)
                 grown += stream.take_growth()

@@ -167,8 +167,6 @@ class Engine:
         self._removals: dict[Stream, Operation] = {}
         # Streams with a new configuration that is not durable yet.
         self._changes: dict[Stream, Change] = {}
-        # Streams whose open group has much to remove: further purges wait until it is durable.
-        self._full_groups: dict[Stream, Operation] = {}
         # Streams that are being created.
         self._creations: dict[str, Operation] = {}
 
@@ -189,7 +187,7 @@ class Engine:
         self.deliveries: DeliveryLoop = DeliveryLoop(
             self.consumer_services, self.consumers, self.interest, self.failures
         )
-        self.operations: Operations = Operations(self.failures, ports)
+        self.operations: Operations = Operations(self.failures, ports, self.turn)
         self.transfers: Transfers = Transfers(self, ports)
         self.purges: Purges = Purges(self.mark_dirty)
         self.copies: Copies = Copies(
@@ -569,7 +567,8 @@ class Engine:
             self.operations.aside(give_back)
 
         self.operations.run_in_background(remove_dropped, folder_removed, now, outbox)
-        stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox)
+        if not stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox):
+            self._refuse_rest(stream, outbox)
         self.purges.end(stream)
         self.direct.refuse_dropped(stream, outbox)
 
@@ -692,6 +691,7 @@ class Engine:
         self.usage.add(stream)
         self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
         stream.log.index.count_work(self.turn)
+        stream.log.apply_at_most(self.settings.applied_per_turn)
         stream.log.upkeep.pack(stream.config.compression == "s2")
         stream.log.segments.fit(stream.config.max_bytes)
         self._store_subjects(stream, stream.config.subjects, claim)
@@ -766,7 +766,6 @@ class Engine:
         if (
             self._changes
             or self._removals
-            or self._full_groups
             or self.transfers.by_stream
             or self.direct.gate.by_stream
             or self.purges.by_stream
@@ -784,20 +783,23 @@ class Engine:
         if index.take_sweep_wanted():
             self.operations.aside(stream.log.sweep_step)
 
-    def committed(self, stream: Stream, outbox: Outbox, now: int = 0) -> None:
-        """Apply a durable group of a stream: its replies are sent, readers see it.
+    def committed(self, stream: Stream, outbox: Outbox, now: int = 0) -> bool:
+        """Apply a durable group of a stream: readers see it, its replies are sent.
 
-        ``now`` is when its last message was stored unless it is given.
+        ``now`` is when its last message was stored unless it is given. False: that was some of it,
+        and this is called again in a following turn; the group is in flight until then.
         """
         if stream.dropped:
             stream.log.commit()  # closes the file that the group was written to
-            return
+            return True
+        if stream.takes_turns() and not self._land_some(stream, outbox, now):
+            return False
         # Once per stream and turn: what concerns few streams is not called for all others.
         held = stream.committed(outbox, now)
         index = stream.log.index
         now = now or int(stream.log.timeline.engine_time(index.last_time))
         if stream in self.transfers.by_stream and self.transfers.committed(stream, outbox):
-            return
+            return True
         self.usage.note(stream)
         if self._changes:
             self._settle_change(stream, now, outbox)
@@ -814,26 +816,22 @@ class Engine:
             self.copies.committed(stream)
         if stream.consumers:
             self.consumers.committed(stream, held.purges, now)
-        if self._full_groups:
-            self._continue_purges(stream, now, outbox)
         if self._removals:
             self.may_remove(stream, now, outbox)
+        return True
 
-    def check_room_to_purge(self, stream: Stream) -> None:
-        """Raise Postponed while the open group of a stream has so much to remove already.
-
-        A group is applied in one turn; on a slow disk it may have thousands of purges.
-        """
-        if stream.log.staged.open_removals >= self.settings.group_removals:
-            operation = self.operations.begin(stream.config.name)
-            self._full_groups[stream] = operation
-            raise Postponed(operation)
-
-    def _continue_purges(self, stream: Stream, now: int, outbox: Outbox) -> None:
-        """Handle the purges that wait for a group of a stream, which was applied or failed."""
-        operation = self._full_groups.pop(stream, None)
-        if operation is not None:
-            self.operations.end(operation, now, outbox)
+    def _land_some(self, stream: Stream, outbox: Outbox, now: int) -> bool:
+        """Apply some of a group, or send some of its replies; True: the rest is little."""
+        if not stream.apply_some():
+            # As after a group of its own.
+            self.consumers.note_removals(stream, [], now)
+            stream.attached.wake()
+            return False
+        messages = stream.replies.send_some(outbox)
+        if messages is None:
+            return True
+        self.publish_own(messages, now, outbox)
+        return False
 
     def publish_own(self, entries: list[Entry], now: int, outbox: Outbox) -> None:
         """Send the engine's own messages, to subscribers and to streams that store them."""
@@ -864,7 +862,8 @@ class Engine:
         if stream.dropped:
             stream.log.fail(no_space)
             return
-        stream.failed(no_space, outbox)
+        if not stream.failed(no_space, outbox):
+            self._refuse_rest(stream, outbox)
         if self.transfers.failed(stream, outbox):
             return
         self.usage.note(stream)
@@ -877,9 +876,16 @@ class Engine:
         self.copies.failed(stream)
         if change is not None:
             self.operations.end(change.operation, stream.committed_ns, outbox)
-        self._continue_purges(stream, stream.committed_ns, outbox)
         if self._removals:
             self.may_remove(stream, stream.committed_ns, outbox)
+
+    def _refuse_rest(self, stream: Stream, outbox: Outbox) -> None:
+        """Answer, in the following turns, what waited for a group that failed."""
+        if self.operations.closed:
+            while not stream.refuse_some(outbox):
+                pass
+        else:
+            self.operations.aside(partial(stream.refuse_some, outbox))
 
     def _write_failed(self, stream: Stream, *, no_space: bool) -> None:
         by_interest = stream.config.retention != Retention.LIMITS
@@ -931,6 +937,8 @@ class Engine:
     def _expire(self, stream: Stream, now: int, outbox: Outbox) -> None:
         if 0 < stream.maintenance.due <= now and stream.maintenance.tend(self._store.reserve, now):
             self.interest.changed(stream)
+        if stream.log.is_applying():
+            return  # the deadline is noted again when that is done
         if stream.expire(now, outbox):
             # Staged messages are still visible: checked again once they are durable.
             self.mark_dirty(stream)

@@ -9,9 +9,7 @@ MIN_LAST_SEQ_WAIT_NS: Final = 500_000_000  # decisions.md, Read-after-write
 HELD_READS_MAX: Final = 10_000  # decisions.md, Read-after-write, of a server
 HELD_READS_PER_CLIENT: Final = 1_000  # decisions.md, Read-after-write, of a connection
 PURGE_STEP: Final = 20_000  # sequences that one step of a purge removes: a few milliseconds
-# A group is applied in one turn, when its write returns: purges wait for the next group if the
-# open one has this much to remove, in units of a turn. Less would make them wait longer.
-REMOVALS_OF_GROUP: Final = 8 * 16_384
+APPLIED_PER_TURN: Final = 8_192  # of a group: records, and other units of a turn (turn.py)
 NAMES_PAGE: Final = 1024  # wire.md, API requests
 LIST_PAGE: Final = 256  # wire.md, API requests
 SUBJECTS_PAGE: Final = 100_000  # wire.md, API requests, subjects in STREAM.INFO

@@ -23,6 +23,7 @@ from jetspark.engine.failures import Failures
 from jetspark.engine.outbox import Outbox
 from jetspark.store.threads import attempt
 from jetspark.subjects.pattern_set import PatternSet
+from jetspark.turn import UNITS_PER_TURN, Turn
 
 # This many requests of an account may wait, as in nats-server's queue of API requests, and this
 # many bytes of them; small requests, which are read in one turn, are counted separately, so that
@@ -30,9 +31,11 @@ from jetspark.subjects.pattern_set import PatternSet
 WAITING_MAX: Final = 10_000
 LARGE_BYTES_MAX: Final = 64 * 1024 * 1024
 SMALL_BYTES_MAX: Final = 16 * 1024 * 1024
-# This many of the waiting requests, and this many bytes of them, are handled per turn.
+# This many of the waiting requests, this many bytes of them, and what costs this much (turn.py),
+# are handled per turn.
 PER_TURN: Final = 10
 BYTES_PER_TURN: Final = 256 * 1024
+UNITS_OF_WAITING: Final = UNITS_PER_TURN // 2
 
 STOPPING: Final = "the server is stopping; try again when it is back"
 
@@ -121,8 +124,9 @@ class Turnstile:
 class Operations:
     """The operations of one account in progress."""
 
-    def __init__(self, failures: Failures, background: Background) -> None:
+    def __init__(self, failures: Failures, background: Background, turn: Turn) -> None:
         self._background = background
+        self._turn = turn
         self._failures = failures
         self._by_name: dict[str, Operation] = {}
         # The subjects of the streams that are being created.
@@ -312,7 +316,8 @@ class Operations:
         if self._stepping:
             self._step(now, outbox)
             left = 1  # the step used up the turn
-        while self._ready and left > 0 and left_bytes > 0:
+        enough = self._turn.left - UNITS_OF_WAITING
+        while self._ready and left > 0 and left_bytes > 0 and self._turn.left > enough:
             name = self._ready[0]
             queue = self._queues.get(name)
             if queue is None or name in self._by_name or name in self._blocked_by:

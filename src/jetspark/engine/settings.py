@@ -4,7 +4,7 @@ import msgspec
 
 from jetspark.api.account import AccountLimits
 from jetspark.engine.consumer.config import Ceilings
-from jetspark.engine.limits import MIN_LAST_SEQ_WAIT_NS, PURGE_STEP, REMOVALS_OF_GROUP
+from jetspark.engine.limits import APPLIED_PER_TURN, MIN_LAST_SEQ_WAIT_NS, PURGE_STEP
 from jetspark.units import Nanoseconds
 
 
@@ -16,7 +16,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_ack_pending: int = 0
     max_request_batch: int = 0
     purge_step: int = PURGE_STEP
-    group_removals: int = REMOVALS_OF_GROUP
+    applied_per_turn: int = APPLIED_PER_TURN
 
 
 def ceilings_of(settings: EngineSettings, limits: AccountLimits) -> Ceilings:

@@ -246,7 +246,8 @@ class BatchLife:
                 int(group.handle), [group.blob, group.filler], int(group.offset)
             )
             started.disk.before_step = None
-            started.engine.committed(stream, self._outbox, self._now)
+            while not started.engine.committed(stream, self._outbox, self._now):
+                pass
         self._hear()
 
     def _hear(self) -> None:

@@ -175,7 +175,8 @@ class Walk:
             number = self.random.randrange(len(self.bench.on_the_way))
             stream, group = self.bench.on_the_way.pop(number)
             assert write(stream.log.segments.files, group) is None
-            self.bench.engine.committed(stream, self.bench.outbox, self.bench.now)
+            while not self.bench.engine.committed(stream, self.bench.outbox, self.bench.now):
+                pass
 
     def fail(self) -> None:
         if self.bench.on_the_way:

@@ -159,7 +159,8 @@ class Bench:
             # As for a group that shared its write with others.
             others, _ = self.engine.committed_together(others, self.outbox, self.now)
         for other in others:
-            self.engine.committed(other, self.outbox, self.now)
+            while not self.engine.committed(other, self.outbox, self.now):
+                pass
 
     def wait(self, seconds: float) -> None:
         """Let time pass, and do what a driver does when it has."""

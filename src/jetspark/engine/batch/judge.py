@@ -192,6 +192,7 @@ class _BatchJudge:
             return ALLOWED
         room = self._checks.room
         log = self._checks.log
+        room.follow()
         messages = int(log.staged.messages - room.open.replaced - room.in_flight.replaced)
         problem = ""
         if 0 < rules.max_msgs < messages + self._count:

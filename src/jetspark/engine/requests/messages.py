@@ -17,6 +17,7 @@ from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import StoreReadOnly
 from jetspark.store.log.deletion import ROWS_PER_STEP, KeepSearch, is_everything
 from jetspark.store.log.subject_purge import rare_entries
+from jetspark.subjects.tokens import is_literal
 
 
 def get(engine: Engine, request: Request) -> bytes | None:
@@ -41,6 +42,8 @@ def delete(engine: Engine, request: Request) -> bytes | None:
         raise Refusal(ErrCode.STREAM_SEALED)
     if stream.config.deny_delete:
         raise Refusal(ErrCode.MESSAGE_DELETE_FAILED, err="message delete not permitted")
+    if wanted.seq > int(stream.log.index.last_seq):
+        request.need_staged(engine, stream)
     try:
         found = stream.log.staged.delete(wanted.seq)
     except StoreReadOnly:
@@ -86,7 +89,8 @@ def purge(engine: Engine, request: Request) -> bytes | None:
         return None
     pattern = wanted.filter.encode()
     request.need_order(engine, stream, [pattern])
-    engine.check_room_to_purge(stream)
+    if not is_everything(pattern) or wanted.seq or wanted.keep:
+        request.need_staged(engine, stream)
     last = request.last_seq(stream)
     waited = last < int(stream.log.staged.seq)
     if waited and not wanted.keep:
@@ -158,7 +162,9 @@ def _is_long(stream: Stream, wanted: PurgeRequest, pattern: bytes, step: int) ->
         return False  # it also moves the end of the stream
     end = min(wanted.seq or int(index.last_seq), int(index.last_seq))
     if end - int(index.first_seq) <= 2 * step:
-        return False
+        # What a slow disk has not written yet may be much more.
+        staged = int(log.staged.seq - index.last_seq)
+        return staged > 2 * step and not (wanted.keep or everything or is_literal(pattern))
     return everything or rare_entries(index, pattern) is None
 
 

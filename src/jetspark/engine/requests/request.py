@@ -217,6 +217,11 @@ class Request:
         if index.needs_order() and not all(map(is_literal, patterns)):
             raise Postponed(engine.operations.in_steps(self.name, index.order_step))
 
+    def need_staged(self, engine: Engine, stream: Stream) -> None:
+        """Wait while very many staged messages of a stream are read, in several turns."""
+        if stream.log.staged.must_gather():
+            raise Postponed(engine.operations.in_steps(self.name, stream.log.gather_some))
+
     def finish(self, kind: Response[Any], answer: Callable[[], bytes | None]) -> None:
         """Answer a request that could not be answered at once; ``answer`` may raise Refusal.
 

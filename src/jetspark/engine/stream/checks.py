@@ -31,7 +31,7 @@ from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.headers.block import append_lines, find_value, remove_header
 from jetspark.headers.names import COUNTER_SOURCES, MSG_ID, ROLLUP, TTL
 from jetspark.store.format.record import SUBJECT_MAX, headers_end, record_time, subject_end
-from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.log.stream_log import Group, StreamLog
 
 ALLOWED: Final = b""
 SUBJECT_TOO_LONG: Final = f"subject exceeds maximum of {int(SUBJECT_MAX)} bytes"
@@ -199,6 +199,8 @@ class Checks:
             error = self.header_problem(judged, subject, now, in_batch)
             if len(error) > 0 or judged.batched or judged.duplicate_of > 0:
                 return error
+            if len(headers.rollup) > 0 and self.log.staged.must_gather():
+                raise LongLook("what a rollup removes", self.log.gather_some)
         else:
             headers.clear()
         if rules.allow_counter:
@@ -466,10 +468,17 @@ class Checks:
         if self.rules.discard_new:
             self.room.group_taken()
 
-    def committed(self) -> None:
-        """Note that the group in flight is durable."""
+    def applied(self, group: Group, before: i64) -> None:
+        """Note that more messages of the group in flight were applied than ``before``."""
+        if self.rules.discard_new:
+            self.room.applied(group.entries[before : group.applied_messages])
+
+    def committed(self, group: Group, before: i64) -> None:
+        """Note that the group in flight is durable, all of it; ``before`` as in ``applied``."""
         self.durable_id = self.in_flight_id
         if self.rules.discard_new:
+            if self.room.left is not None:
+                self.room.applied(group.entries[before:])
             self.room.committed()
         if self.rules.allow_counter:
             self.counters.committed()

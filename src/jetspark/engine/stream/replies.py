@@ -22,6 +22,12 @@ Answer = tuple[bytes, Body, Callable[[bytes], bytes]]
 # The progress of a fast batch in a group: batch, last sequence, bytes, stream sequence.
 Standing = tuple[FastBatch, int, int, int]
 
+# So many replies of a kind are sent in one turn: acknowledgements of messages, ready answers, and
+# answers of requests, which may describe a stream.
+ACKS_PER_TURN: Final = 8_192
+ENTRIES_PER_TURN: Final = 1_024
+ANSWERS_PER_TURN: Final = 256
+
 ACK_NOT_STORED: Final = status_block(NO_RESPONDERS, b"Acknowledgement Could Not Be Stored")
 
 
@@ -60,6 +66,42 @@ class GroupReplies:
             or self.purges
         )
 
+    def takes_turns(self) -> bool:
+        """Return whether these are more replies than are sent in one turn."""
+        return (
+            len(self.replies) > ACKS_PER_TURN
+            or len(self.entries) > ENTRIES_PER_TURN
+            or len(self.answers) > ANSWERS_PER_TURN
+            or len(self.acks) > ENTRIES_PER_TURN
+            or len(self.messages) > ANSWERS_PER_TURN
+        )
+
+    def take_some(self) -> "GroupReplies":
+        """Take out as many as are sent in one turn, in order: of one kind."""
+        some = GroupReplies()
+        if self.replies:
+            some.replies = self.replies[:ACKS_PER_TURN]
+            some.sequences = self.sequences[:ACKS_PER_TURN]
+            del self.replies[:ACKS_PER_TURN]
+            del self.sequences[:ACKS_PER_TURN]
+        elif self.entries:
+            some.entries = self.entries[:ENTRIES_PER_TURN]
+            del self.entries[:ENTRIES_PER_TURN]
+        elif self.answers:
+            some.answers = self.answers[:ANSWERS_PER_TURN]
+            del self.answers[:ANSWERS_PER_TURN]
+        elif self.acks:
+            some.acks = self.acks[:ENTRIES_PER_TURN]
+            del self.acks[:ENTRIES_PER_TURN]
+        else:
+            some.messages = self.messages[:ANSWERS_PER_TURN]
+            del self.messages[:ANSWERS_PER_TURN]
+        return some
+
+    def is_over(self) -> bool:
+        """Return whether no reply is left, apart from messages."""
+        return not (self.replies or self.entries or self.answers or self.acks)
+
 
 class Replies:
     """The replies of one stream."""
@@ -72,6 +114,8 @@ class Replies:
         self.in_flight: GroupReplies = GroupReplies()
         # The last sequence in the group in flight.
         self.in_flight_seq: i64 = 0
+        # What waited for groups that failed, with its error.
+        self.refused: list[tuple[GroupReplies, bytes]] = []
 
     # Holding -----------------------------------------------------------------------------------
 
@@ -187,6 +231,31 @@ class Replies:
         self.open = empty
         self.in_flight_seq = self.log.staged.seq
 
+    def takes_turns(self) -> bool:
+        """Return whether the replies of the group in flight are sent in several turns."""
+        return self.in_flight.takes_turns()
+
+    def send_some(self, outbox: Outbox) -> list[Entry] | None:
+        """Send some replies of the group in flight, which was applied.
+
+        Returns the messages to publish, which come last; None: ``committed`` sends the rest.
+        """
+        if not self.in_flight.takes_turns():
+            return None
+        some = self.in_flight.take_some()
+        self.send(some, outbox)
+        return some.messages
+
+    def send(self, held: GroupReplies, outbox: Outbox) -> None:
+        """Send replies that waited for the disk."""
+        if held.replies:
+            outbox.acknowledge(self.ack_head, held.replies, held.sequences)
+        outbox.now.extend(held.entries)
+        for answer in held.answers:
+            outbox.reply(answer[0], said(answer[1]))
+        for to in held.acks:
+            outbox.now.append((to, to, b"", b"", b""))
+
     def committed(self, outbox: Outbox) -> GroupReplies:
         """Send the replies of the group in flight, which is durable; return the rest of it."""
         held = self.in_flight
@@ -200,28 +269,56 @@ class Replies:
                 outbox.acknowledge(self.ack_head, replies, sequences)
             return held
         self.in_flight = GroupReplies()
-        if held.replies:
-            outbox.acknowledge(self.ack_head, held.replies, held.sequences)
-        outbox.now.extend(held.entries)
-        for answer in held.answers:
-            outbox.reply(answer[0], said(answer[1]))
-        for to in held.acks:
-            outbox.now.append((to, to, b"", b"", b""))
+        self.send(held, outbox)
         return held
 
-    def refuse_all(self, error: bytes, outbox: Outbox) -> None:
-        """Answer everything that waits with an error: what it depends on will never be durable."""
-        body = self.failure(error)
-        self.refuse_acks(outbox)
-        for held in (self.in_flight, self.open):
-            for to in held.replies:
-                outbox.now.append((to, to, b"", b"", body))
-            for entry in held.entries:
-                outbox.now.append((entry[0], entry[1], entry[2], b"", body))
-            for answer in held.answers:
-                outbox.reply(answer[0], answer[2](error))
+    def refuse_all(self, error: bytes, outbox: Outbox) -> bool:
+        """Answer everything that waits with an error: what it depends on will never be durable.
+
+        False: ``refuse_some`` answers the rest.
+        """
+        self.refused.append((self.in_flight, error))
+        self.refused.append((self.open, error))
         self.in_flight = GroupReplies()
         self.open = GroupReplies()
+        return self.refuse_some(outbox)
+
+    def refuse_some(self, outbox: Outbox) -> bool:
+        """Answer some of what waited with its error, in one turn; True if that was all."""
+        left = ENTRIES_PER_TURN
+        while self.refused:
+            held, error = self.refused[0]
+            if held.is_over():
+                self.refused.pop(0)
+                continue
+            if left <= 0:
+                return False
+            left -= self.refuse_group(held, error, outbox, left)
+        return True
+
+    def refuse_group(self, held: GroupReplies, error: bytes, outbox: Outbox, most: int) -> int:
+        """Answer up to so many that waited with an error; return how many."""
+        body = self.failure(error)
+        acks = held.acks[:most]
+        for to in acks:
+            outbox.reply_status(to, ACK_NOT_STORED)
+        del held.acks[:most]
+        count = len(acks)
+        replies = held.replies[: most - count]
+        for to in replies:
+            outbox.now.append((to, to, b"", b"", body))
+        del held.replies[: len(replies)]
+        count += len(replies)
+        entries = held.entries[: most - count]
+        for entry in entries:
+            outbox.now.append((entry[0], entry[1], entry[2], b"", body))
+        del held.entries[: len(entries)]
+        count += len(entries)
+        answers = held.answers[: most - count]
+        for answer in answers:
+            outbox.reply(answer[0], answer[2](error))
+        del held.answers[: len(answers)]
+        return count + len(answers)
 
     def answer_acks(self, outbox: Outbox) -> None:
         """Confirm acknowledgements, or refuse them: there is no group to wait for.

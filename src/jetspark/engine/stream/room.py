@@ -4,7 +4,8 @@ Counted on staged state: durable plus staged messages. Limits with *discard old*
 the store evicts when a message becomes durable.
 
 Publishing changes a few counts. Once a rollup, purge or delete is staged, which may concern any of
-the messages, they are counted from the messages that are left, until nothing is staged.
+the messages, they are counted from the messages that are left, until nothing is staged: of all
+subjects once, and then of the subjects that change.
 """
 
 from typing import Final
@@ -27,6 +28,10 @@ PER_SUBJECT: Final = "maximum messages per subject exceeded"
 LOOKED_AT_MAX: Final[i64] = 65_536
 
 
+# Counting the messages of a subject costs this many units of a turn (turn.py).
+COUNTED_UNITS: Final[i64] = 2
+
+
 class Load:
     """The effect of one group that the counts of the store do not include yet."""
 
@@ -47,20 +52,22 @@ class Room:
         self.in_flight: Load = Load()
         # The staged removals that the counts include: how often they changed.
         self.removals: i64 = 0
-        # Counted from what is left: the durable messages of subjects, as far as they were asked.
+        # Counted from what is left: the durable messages of subjects, as far as they were asked,
+        # and by how many messages subjects exceed their limit.
         self.left: dict[bytes, int] | None = None
+        self.over: dict[bytes, int] = {}
 
     def configure(self, rules: Rules) -> None:
         """Apply a configuration."""
         self.rules = rules
         # What is staged was not counted, or by other rules.
         self.removals = -1
+        self.log.staged.deletions.follow(False)
 
     def problem(self, subject: bytes, headers_length: i64, body_length: i64, rollup: bool) -> str:
         """Return why a message is refused; empty if there is room. The order is nats-server's."""
         rules = self.rules
-        if rules.max_per_subject > 0 and self.removals != self.log.staged.deletions.changes:
-            self.count_again()
+        self.follow()
         replaces = self.replaces(subject)
         # A rollup makes room for itself.
         if replaces and rules.discard_new_per_subject and not rollup:
@@ -95,14 +102,49 @@ class Room:
         count += self.in_flight.subjects.get(subject, 0)
         return count
 
+    def follow(self) -> None:
+        """Count what staged removals concern."""
+        if self.rules.max_per_subject <= 0:
+            return
+        deletions = self.log.staged.deletions
+        if self.removals != deletions.changes:
+            self.count_again()
+        elif len(deletions.touched) > 0:
+            for subject in deletions.take_touched():
+                self.count_subject(subject)
+
     def count_again(self) -> None:
         """Count from the messages that are left: staged removals may concern any of them."""
-        self.removals = self.log.staged.deletions.changes
+        staged = self.log.staged
+        staged.deletions.follow(True)
+        self.removals = staged.deletions.changes
         self.left = {}
+        self.over = {}
         self.open = Load()
         self.in_flight = Load()
-        for entry in self.log.staged.left_rows().subjects():
-            self.open.replaced += max(0, self.left_of(entry) - self.rules.max_per_subject)
+        subjects = staged.left_rows().subjects()
+        self.log.index.turn.spend(i64(len(subjects)) * COUNTED_UNITS)
+        for entry in subjects:
+            self.note_over(entry)
+
+    def count_subject(self, subject: bytes) -> None:
+        """Count what is left of a subject that changed."""
+        left = self.left
+        if left is None:
+            return
+        left.pop(subject, None)
+        entry = self.log.index.subjects.get(subject)
+        if entry is not None:
+            self.note_over(entry)
+
+    def note_over(self, entry: SubjectEntry) -> None:
+        """Note by how much a subject exceeds its limit: these messages are going to be evicted."""
+        over = max(0, int(self.left_of(entry) - self.rules.max_per_subject))
+        self.open.replaced += over - self.over.get(entry.subject, 0)
+        if over > 0:
+            self.over[entry.subject] = over
+        else:
+            self.over.pop(entry.subject, None)
 
     def left_of(self, entry: SubjectEntry) -> i64:
         """Return how many messages of a subject are left, including staged ones."""
@@ -144,8 +186,10 @@ class Room:
             return
         if self.left is not None:
             # It is among those that are left.
-            if self.count_of(subject) > self.rules.max_per_subject:
-                load.replaced += 1
+            self.log.staged.look_up()
+            entry = self.log.index.subjects.get(subject)
+            if entry is not None:
+                self.note_over(entry)
         elif rollup:
             load.subjects[subject] = (
                 load.subjects.get(subject, 0) + 1 - int(self.count_of(subject))
@@ -161,18 +205,39 @@ class Room:
             self.in_flight = self.open
             self.open = Load()
 
+    def applied(self, entries: list[SubjectEntry]) -> None:
+        """Note that the index has these messages of the group in flight; the others follow."""
+        if self.rules.max_per_subject <= 0:
+            return
+        if self.left is not None:
+            for entry in entries:
+                self.count_subject(entry.subject)
+            return
+        if self.log.staged.deletions.any:
+            self.removals = -1
+            return
+        load = self.in_flight
+        for entry in entries:
+            more = load.subjects.get(entry.subject, 0)
+            if more > 0:
+                load.subjects[entry.subject] = more - 1
+            else:
+                load.replaced -= 1
+
     def committed(self) -> None:
         """Note that the group in flight is durable."""
         self.in_flight = Load()
-        if self.left is not None:
-            if self.log.staged.seq > self.log.index.last_seq or self.log.staged.deletions.any:
-                self.removals = -1
-            else:
-                self.failed()
+        staged = self.log.staged
+        if self.left is not None and not (
+            staged.seq > self.log.index.last_seq or staged.deletions.any
+        ):
+            self.failed()
 
     def failed(self) -> None:
         """Forget everything that was staged."""
         self.open = Load()
         self.in_flight = Load()
         self.left = None
+        self.over = {}
+        self.log.staged.deletions.follow(False)
         self.removals = self.log.staged.deletions.changes

@@ -249,18 +249,36 @@ class Stream:
         ``now`` is 0 if unknown.
         """
         self.committed_ns = now
+        group = self.log.staged.group_in_flight()
+        before = group.applied_messages
         self.log.commit()
-        self.checks.committed()
+        self.checks.committed(group, before)
         held = self.replies.committed(outbox)
         if held.batches:
             measured = self.taken_ns > 0 and now > 0
             self.batches.committed(held.batches, now - self.taken_ns if measured else -1, outbox)
         return held
 
+    def takes_turns(self) -> bool:
+        """Return whether the group in flight is too much for one turn, applied and answered."""
+        return self.log.takes_turns() or self.replies.takes_turns()
+
+    def apply_some(self) -> bool:
+        """Apply some of the group in flight, which is durable; True if that was all of it."""
+        group = self.log.staged.group_in_flight()
+        before = group.applied_messages
+        done = self.log.apply_some()
+        self.checks.applied(group, before)
+        return done
+
     def commits_alone(self) -> bool:
-        """Return whether nothing but its publishers depends on the group in flight."""
+        """Return whether nothing but its publishers depends on the group in flight.
+
+        And it is so small that it is applied at once.
+        """
         return not (
             self.dropped
+            or self.log.takes_turns()
             or len(self.consumers) > 0
             or len(self.followers) > 0
             or len(self.copies) > 0
@@ -281,8 +299,11 @@ class Stream:
         self.counted_bytes = 0
         return counted
 
-    def failed(self, no_space: bool, outbox: Outbox) -> None:
-        """Undo the group in flight, which failed, and everything staged after it."""
+    def failed(self, no_space: bool, outbox: Outbox) -> bool:
+        """Undo the group in flight, which failed, and everything staged after it.
+
+        False: ``refuse_some`` refuses the rest.
+        """
         self.log.fail(no_space)
         self.checks.failed()
         self.expiry.lifetimes.start_again()
@@ -290,12 +311,20 @@ class Stream:
             error = error_body(INSUFFICIENT_RESOURCES)
         else:
             error = error_body(STORE_FAILED, err="the message could not be written to disk")
-        self.refuse_held(error, outbox)
+        return self.refuse_held(error, outbox)
 
-    def refuse_held(self, error: bytes, outbox: Outbox) -> None:
-        """Answer everything that waits with an error: what it depends on will never be durable."""
-        self.replies.refuse_all(error, outbox)
+    def refuse_held(self, error: bytes, outbox: Outbox) -> bool:
+        """Answer everything that waits with an error: what it depends on will never be durable.
+
+        False: ``refuse_some`` answers the rest.
+        """
+        done = self.replies.refuse_all(error, outbox)
         self.batches.failed(error, outbox)
+        return done
+
+    def refuse_some(self, outbox: Outbox) -> bool:
+        """Continue after ``failed`` or ``refuse_held``, in another turn; True if that was all."""
+        return self.replies.refuse_some(outbox)
 
     # Time --------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ groups of all dirty streams go to the committer together (hot-path.md, Disk).
 import asyncio
 import errno
 import logging
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -36,6 +37,8 @@ from jetspark.turn import UNIT_NS
 
 log: logging.Logger = logging.getLogger("jetspark.server")
 
+# What groups take together in one turn of the loop until the others wait for the next one.
+LANDING_NS: Final = 3_000_000
 HOUSE_PERIOD: Final = 30.0  # seconds
 HOUSE_STREAMS: Final = 100  # in one turn of the loop
 # While the disk is full: streams are asked to free space.
@@ -89,6 +92,8 @@ class EngineDriver:
         self._freed_memory = FreedMemory()
         self._looks_for_space = False
         self._in_flight = 0
+        # Streams of which a group is on disk and not applied yet, or not to its end.
+        self._landing: deque[Stream] = deque()
         self._idle = asyncio.Event()
         self.engine: Engine = make_engine(self)
         # Called for messages of subjects that are new to the router: no call in between.
@@ -230,6 +235,8 @@ class EngineDriver:
         self._router.set_time(self._clock.now_ns())
         if self._clock.wall_lead_ns != self._wall_lead_ns:
             self._follow_clock()
+        if self._landing:
+            self._land_some()
         if self.engine.dirty and not self._waits():
             self._commit()
         try:
@@ -321,22 +328,18 @@ class EngineDriver:
     def report(self, stream: Stream, error: OSError | None) -> None:
         """Handle the committer's report of a stream's group."""
         group = stream.log.staged.in_flight
-        shared = group is not None and group.shared
         # A group in the journal is on disk, whatever became of those before it in the segment.
-        if not shared:
+        if group is None or not group.shared:
             error = error or stream.log.durability.sync_error
         again = self.engine.again(stream, error) if error is not None else None
         if again is not None:
             self._committer.submit((self, stream), again)
             return
-        self._in_flight -= 1
         if error is None:
-            self._committed(stream, self._clock.now_ns())
+            self._land(stream, self._clock.now_ns())
             self._follow_if_needed()
-            if shared and stream.log.durability.sync_error is not None:
-                self._in_flight += 1
-                self.report(stream, stream.log.durability.sync_error)
         else:
+            self._in_flight -= 1
             log.error(
                 "Writing stream %r failed: %s; nothing of it was acknowledged; %s",
                 stream.config.name,
@@ -355,14 +358,48 @@ class EngineDriver:
             self._flush(self._router)
             self._rearm()
 
-    def _committed(self, stream: Stream, now: int) -> None:
-        """Apply a group that is on disk."""
+    def _land(self, stream: Stream, now: int) -> None:
+        """Apply a group that is on disk, or some of it: the rest follows in the next turns."""
+        done = True
         try:
-            self.engine.committed(stream, self._outbox, now)
+            done = self.engine.committed(stream, self._outbox, now)
         except Exception as failure:  # noqa: BLE001 - the loop continues
             what = f"after a commit of stream {stream.config.name!r}"
             self.engine.failures.note(what, failure)
+        if not done:
+            self._land_later(stream)
+            return
+        self._in_flight -= 1
         self._keep_house(stream)
+        if stream.log.durability.sync_error is not None:
+            # It was in the journal, or the sync failed meanwhile: what follows is not written.
+            self._in_flight += 1
+            self.report(stream, stream.log.durability.sync_error)
+
+    def _land_later(self, stream: Stream) -> None:
+        """Continue with a group that is on disk in the next turn."""
+        self._landing.append(stream)
+        self.wake()
+
+    def _land_some(self) -> None:
+        """Continue with groups that are on disk, as long as there is time."""
+        inside, self._committing = self._committing, True
+        now = self._clock.now_ns()
+        began = self._clock.monotonic_ns()
+        try:
+            for _ in range(len(self._landing)):
+                self._land(self._landing.popleft(), now)
+                if self._clock.monotonic_ns() - began >= LANDING_NS:
+                    break
+        finally:
+            self._committing = inside
+        if self._landing:
+            self.wake()
+        self._follow_if_needed()
+        if self.engine.has_work():
+            self.wake()
+        if self._in_flight == 0:
+            self._idle.set()
 
     def report_turn(self, reported: Reported) -> None:
         """Handle the reports of the groups of one frame.
@@ -373,16 +410,18 @@ class EngineDriver:
         now = self._clock.now_ns()
         try:
             written = reported.written
+            began = self._clock.monotonic_ns()
             others, kept = self.engine.committed_together(written, self._outbox, now)
             self._in_flight -= len(written) - len(others)
             for stream in kept:
                 self._keep_house(stream)
             for stream in others:
-                if stream.log.durability.sync_error is None:
-                    self._in_flight -= 1
-                    self._committed(stream, now)
-                else:
+                if stream.log.durability.sync_error is not None:
                     self.report(stream, None)
+                elif self._clock.monotonic_ns() - began >= LANDING_NS:
+                    self._land_later(stream)
+                else:
+                    self._land(stream, now)
             for stream, error in reported.failed:
                 self.report(stream, error)
         finally:

@@ -23,6 +23,10 @@ from jetspark.subjects.tokens import is_literal
 
 # Consumers recount once after this many messages were removed at once, not for each of them.
 MANY: Final[i64] = 1024
+# Of rows or subjects that a removal visits, or compares with a staged purge, this many cost a unit
+# of a turn (turn.py); and of subjects that it compares with a pattern for the first time.
+VISITED_PER_UNIT: Final[i64] = 32
+COMPARED_PER_UNIT: Final[i64] = 8
 # A search for the newest messages of a pattern visits this many rows per turn.
 ROWS_PER_STEP: Final[i64] = 16_384
 
@@ -83,6 +87,7 @@ def purge(index: StreamIndex, before: i64, keep: i64, pattern: bytes) -> None:
     elif concerns_all(index, pattern) and index.clear_below(end):
         index.note_purge(pattern, end)
         return
+    index.count_visited(scan_units(index, 0))
     rows = MatchingRows(index, index.purged_below(pattern), end, pattern)
     before_it = index.messages
     seq = rows.next()
@@ -92,6 +97,12 @@ def purge(index: StreamIndex, before: i64, keep: i64, pattern: bytes) -> None:
     if index.tracking and before_it - index.messages > MANY:
         index.want_recount()
     index.note_purge(pattern, end)
+
+
+def scan_units(index: StreamIndex, more: i64) -> i64:
+    """Return what it costs at most to visit all rows, and ``more``, with a pattern, in units."""
+    rows = (index.rows() + more) // VISITED_PER_UNIT
+    return rows + i64(len(index.entries)) // COMPARED_PER_UNIT
 
 
 def concerns_all(index: StreamIndex, pattern: bytes) -> bool:
@@ -160,21 +171,44 @@ class PendingDeletions:
 
     def __init__(self) -> None:
         self.any: bool = False
-        # Increases with every change but ``settle``.
+        # Increases with every change but ``settle`` that may concern any subject. The subjects
+        # that others concern, if someone counts the messages of subjects (``follow``).
         self.changes: i64 = 0
+        self.followed: bool = False
+        self.touched: list[bytes] = []
         self.deletes: dict[int, int] = {}  # sequence -> position of the record
         # Pattern (empty: everything) -> position of the last purge, everything below. Of several
         # purges of a pattern the farthest counts: what is below it was staged before it.
         self.purges: dict[bytes, tuple[int, int]] = {}
         # Those patterns that are not literal.
         self.wild: list[bytes] = []
+        # The purges of the group in flight: pattern -> everything below.
+        self.taken: dict[bytes, int] = {}
         # What the open batch changed: sequences, and purges as they were before.
         self.undo: Undo | None = None
 
-    def delete(self, position: i64, seq: i64) -> None:
+    def follow(self, followed: bool) -> None:
+        """Note, or stop noting, the subjects that removals concern."""
+        self.followed = followed
+        self.touched = []
+
+    def take_touched(self) -> list[bytes]:
+        """Return the subjects that removals concerned since the last call."""
+        touched = self.touched
+        self.touched = []
+        return touched
+
+    def note_change(self, subject: bytes) -> None:
+        """Note that a removal concerns one subject; empty: perhaps any."""
+        if not self.followed or len(subject) == 0:
+            self.changes += 1
+        else:
+            self.touched.append(subject)
+
+    def delete(self, position: i64, seq: i64, subject: bytes) -> None:
         """Add a message that the record at a position deletes."""
         self.any = True
-        self.changes += 1
+        self.note_change(subject)
         self.deletes[int(seq)] = int(position)
         if self.undo is not None:
             self.undo.deletes.append(int(seq))
@@ -182,7 +216,7 @@ class PendingDeletions:
     def purge(self, position: i64, end: i64, pattern: bytes) -> None:
         """Add matching messages below ``end`` that the record at a position purges."""
         self.any = True
-        self.changes += 1
+        self.note_change(pattern if is_literal(pattern) else b"")
         if is_everything(pattern):
             pattern = b""
         before = self.purges.get(pattern)
@@ -205,6 +239,21 @@ class PendingDeletions:
             return True
         for pattern in self.wild:
             if seq < self.below(pattern) and matches(subject, pattern):
+                return True
+        return False
+
+    def group_taken(self) -> None:
+        """Note that the group with these purges is in flight."""
+        self.taken = {pattern: purge[1] for pattern, purge in self.purges.items()}
+
+    def has_taken(self, seq: i64, subject: bytes, last_position: i64) -> bool:
+        """Return whether the group in flight, which ends there, is about to remove a message."""
+        if int(seq) in self.deletes:
+            return i64(self.deletes[int(seq)]) <= last_position
+        if seq < i64(self.taken.get(b"", 0)) or seq < i64(self.taken.get(subject, 0)):
+            return True
+        for pattern in self.wild:
+            if seq < i64(self.taken.get(pattern, 0)) and matches(subject, pattern):
                 return True
         return False
 
@@ -231,6 +280,7 @@ class PendingDeletions:
         """Forget records up to a position: they were applied."""
         self.deletes = {seq: at for seq, at in self.deletes.items() if at > position}
         self.keep_purges({key: purge for key, purge in self.purges.items() if purge[0] > position})
+        self.taken = {}
 
     def keep_purges(self, purges: dict[bytes, tuple[int, int]]) -> None:
         """Forget all other purges."""

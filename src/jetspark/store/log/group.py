@@ -111,6 +111,25 @@ class Group:
         self.shared: bool = False
         # The end of the filler of a young stream; 0: it has manifests.
         self.refilled_to: i64 = 0
+        # It is on disk, and is being applied: how many bytes and messages of it were.
+        self.landed: bool = False
+        # What its purges cost, in units of a turn.
+        self.removal_units: i64 = 0
+        self.applied: i64 = 0
+        self.applied_messages: i64 = 0
+
+    def note_removals(self, units: i64) -> None:
+        """Note what its purges cost when they are applied."""
+        self.removal_units = units
+
+    def begin_applying(self) -> None:
+        """Note that it is on disk, and that its records are applied from now on."""
+        self.landed = True
+
+    def apply_to(self, offset: i64, messages: i64) -> None:
+        """Note that its records before an offset were applied, so many messages among them."""
+        self.applied = offset
+        self.applied_messages = messages
 
     def keep_filler(self, end: i64) -> None:
         """Restore filler up to there if the write fails: the stream has no manifests yet.

@@ -141,6 +141,8 @@ class StreamIndex:
         self.removed_seqs: vec[i64] = vec[i64]()
         self.removed_subjects: vec[i64] = vec[i64]()
         self.recount: bool = False
+        # What purges visited so far, in units of a turn (turn.py).
+        self.visited: i64 = 0
         # The last purged pattern, and the sequence below which it has no messages.
         self.purged_pattern: bytes = b""
         # Which subjects match the pattern of the current purge.
@@ -718,6 +720,10 @@ class StreamIndex:
         # A purge may name a sequence beyond the end: messages stored below it later are not
         # purged.
         self.purged_end = min(end, self.last_seq + 1)
+
+    def count_visited(self, units: i64) -> None:
+        """Count what a purge visits."""
+        self.visited += units
 
     def flags_of(self, pattern: bytes) -> PatternFlags:
         """Return which subjects match a pattern; kept for the next query."""

@@ -33,6 +33,16 @@ class Limits:
             while index.bytes > self.max_bytes and index.messages > 0:
                 index.remove(index.first_seq)
 
+    def next_evicted(self, index: StreamIndex, entry: SubjectEntry) -> i64:
+        """Return the message that ``evict`` would remove next; 0 if none."""
+        if self.max_per_subject > 0 and i64(entry.count) > self.max_per_subject:
+            return entry.first
+        if self.max_msgs > 0 and index.messages > self.max_msgs:
+            return index.first_seq
+        if self.max_bytes > 0 and index.bytes > self.max_bytes and index.messages > 0:
+            return index.first_seq
+        return 0
+
     def enforce(self, index: StreamIndex) -> None:
         """Evict everything that exceeds the limits; in this order, as released servers do."""
         self.evict(index, index.blank)

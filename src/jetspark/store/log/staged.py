@@ -40,6 +40,7 @@ from jetspark.store.format.record import (
 from jetspark.store.log.access import Access
 from jetspark.store.log.columns import NOWHERE
 from jetspark.store.log.deletion import (
+    VISITED_PER_UNIT,
     MatchingRows,
     PendingDeletions,
     concerns_all,
@@ -47,6 +48,7 @@ from jetspark.store.log.deletion import (
     is_everything,
     keep_from,
     purge_body,
+    scan_units,
 )
 from jetspark.store.log.durability import Durability
 from jetspark.store.log.engine_state import (
@@ -74,15 +76,19 @@ LOOKED_THROUGH: Final[i64] = 16_384
 # decision needs one of them: alone, each of them waits for memory (``SubjectTable.get_many``).
 LATE_FROM: Final[i64] = 16_384
 LATE_TOGETHER: Final = 512
+# The records of a group are copied in parts of this size: on a slow disk a group may have hundreds
+# of megabytes, which its writer puts together (``Parts``).
+PART: Final[i64] = 1024 * 1024
+# Of staged messages, so many are read in one turn.
+GATHERED_AT_ONCE: Final[i64] = 8_192
+# So many are looked up in one turn at most: on a slow disk a group may have hundreds of thousands.
+LATE_MAX: Final = 4_096
 # What removals cost (turn.py), as a client may send thousands of rollups at once: reading a staged
-# record, removing a message, and visiting a row or subject, or comparing it with a staged purge.
+# record, removing a message.
 READ_UNITS: Final[i64] = 2
 REMOVED_UNITS: Final[i64] = 1
-VISITED_PER_UNIT: Final[i64] = 32
 # What a purge costs when it is applied, without the rows that it visits and removes.
 PURGE_UNITS: Final[i64] = 16
-# So many subjects are compared with a pattern for the first time per unit, measured.
-COMPARED_PER_UNIT: Final[i64] = 8
 
 
 class Staged:
@@ -129,6 +135,7 @@ class Staged:
         self.deletions: PendingDeletions = PendingDeletions()
         # The messages in them that decisions see, once a removal asked; None: not known.
         self.seen: StagedRows | None = None
+        self.gathering: Gathering | None = None
         # Consumers and fast batches: durable, and decided.
         self.durable_engine_state: EngineState = engine_state
         self.engine_state: EngineState = engine_state.copy()
@@ -244,6 +251,9 @@ class Staged:
         self.writer = BytesWriter()
         self.parts = None
         self.entries = []
+        group.note_removals(self.open_removals)
+        if self.deletions.any:
+            self.deletions.group_taken()
         self.in_flight_messages = self.open_messages
         self.in_flight_bytes = self.open_bytes
         self.open_messages = 0
@@ -252,17 +262,42 @@ class Staged:
         self.in_flight = group
         return group
 
-    def landed(self) -> Group:
-        """Return the group in flight, which is on disk: it is no longer staged."""
+    def group_in_flight(self) -> Group:
+        """Return the group in flight."""
         group = self.in_flight
         assert group is not None, "no group is in flight"
+        return group
+
+    def note_applied(self, messages: i64, size: i64) -> None:
+        """Note that the index has so many messages of the group in flight, or lost them to it."""
+        self.in_flight_messages -= messages
+        self.in_flight_bytes -= size
+
+    def forget_applied(self) -> None:
+        """Forget the staged messages that the index has."""
+        if self.seen is not None:
+            self.seen.remove_to(int(self.index.last_seq))
+
+    def note_evicted(self, group: Group, seq: i64, subject: bytes, size: i64) -> None:
+        """Note that a group evicted a message, which a staged removal may have subtracted."""
+        if self.deletions.has_taken(seq, subject, group.last_position):
+            self.in_flight_messages += 1
+            self.in_flight_bytes += size
+        elif self.deletions.has(seq, subject):
+            self.open_messages += 1
+            self.open_bytes += size
+
+    def landed(self) -> None:
+        """Note that the group in flight was applied: it is no longer staged."""
+        group = self.group_in_flight()
         self.in_flight = None
         self.in_flight_messages = 0
         self.in_flight_bytes = 0
         if self.deletions.any:
             self.deletions.settle(group.last_position)
-        self.seen = None
-        return group
+        if not self.deletions.any:
+            # Until the next removal nothing asks for it, and keeping it costs each message.
+            self.seen = None
 
     def hold(self, offset: i64) -> None:
         """Put an empty group in flight: no other is taken until ``release``."""
@@ -287,6 +322,8 @@ class Staged:
         """
         if self.skip_needed or self.access.read_only:
             self.add_prelude()
+        if len(self.writer) >= PART and self.batch is None:
+            self.end_part()
         time = max(self.time + 1, now + self.timeline.lead)
         seq = self.seq + 1
         flags = self.batch_flags
@@ -307,6 +344,8 @@ class Staged:
             if len(self.late) == 0:
                 self.late_seq = seq
             self.late.append(subject)
+            if len(self.late) >= LATE_MAX:
+                self.look_up()
         else:
             self.look_up()
             entry = self.index.entry(subject)
@@ -364,13 +403,17 @@ class Staged:
         for part in tails:
             length += len(part)
         head = self.codec.encode_head(seq, time, MESSAGE, flags, subject, headers_length, length)
+        self.end_part().add_large(head, tails)
+        return record_length(head, 0)
+
+    def end_part(self) -> Parts:
+        """Make the records so far a part of the open group; return the parts."""
         parts = self.parts
         if parts is None:
             parts = self.parts = Parts(self.codec.seed)
         parts.add(self.writer.getvalue())
         self.writer = BytesWriter()
-        parts.add_large(head, tails)
-        return record_length(head, 0)
+        return parts
 
     def add_prelude(self) -> None:
         """Stage the record that must precede the next one; raises StoreReadOnly."""
@@ -466,7 +509,7 @@ class Staged:
             return False
         self.add_prelude()
         self.add_record(DELETE_RANGE, delete_body(self.seq, seq, seq))
-        self.note_deleted(seq)
+        self.note_deleted(seq, entry.subject)
         self.open_messages -= 1
         self.open_bytes -= size
         if entry.staged_last == seq:
@@ -495,8 +538,8 @@ class Staged:
             return 0
         self.add_prelude()
         self.add_record(DELETE_RANGE, delete_body(self.seq, first, last))
-        for removed, size, _ in rows:
-            self.note_deleted(removed)
+        for removed, size, owner in rows:
+            self.note_deleted(removed, owner.subject)
             self.open_messages -= 1
             self.open_bytes -= size
         for _, _, entry in rows:
@@ -504,9 +547,9 @@ class Staged:
                 self.restage(entry, self.last_left(entry))
         return len(rows)
 
-    def note_deleted(self, seq: i64) -> None:
+    def note_deleted(self, seq: i64, subject: bytes) -> None:
         """Note that the record staged last deletes a message."""
-        self.deletions.delete(self.position, seq)
+        self.deletions.delete(self.position, seq, subject)
         if self.seen is not None:
             self.seen.remove(int(seq))
 
@@ -524,8 +567,13 @@ class Staged:
             self.note_removals(removed, is_literal(pattern))
             return removed
         self.add_prelude()
-        staged = self.left_rows_of(pattern)
+        if everything and before_seq == 0 and keep == 0:
+            return self.purge_all(pattern)
         end = self.purge_end(before_seq)
+        if keep > 0 or everything:
+            staged = self.left_rows_of(pattern)
+        else:
+            staged = self.left_rows_below(pattern, end)
         if 0 < keep <= len(staged):
             end = min(end, staged[-int(keep)][0])
         elif keep > 0:
@@ -540,13 +588,28 @@ class Staged:
         self.note_removals(removed, False)
         return removed
 
+    def purge_all(self, pattern: bytes) -> i64:
+        """Stage a purge of everything; return how many messages decisions saw."""
+        self.look_up()
+        removed = self.messages
+        self.open_messages -= removed
+        self.open_bytes -= self.size
+        for entry in self.index.entries:
+            if entry.staged_last > 0:
+                self.restage(entry, 0)
+        self.index.turn.spend(i64(len(self.index.entries)) // VISITED_PER_UNIT)
+        self.add_record(PURGE, purge_body(self.seq, 0, 0, pattern))
+        self.deletions.purge(self.position, self.seq + 1, pattern)
+        self.seen = StagedRows()
+        self.gathering = None
+        self.note_removals(removed, True)
+        return removed
+
     def note_removals(self, removed: i64, is_chain: bool) -> None:
         """Note what a purge costs when it is applied: a chain is followed, all else is visited."""
         self.open_removals += PURGE_UNITS + removed * REMOVED_UNITS
         if not is_chain:
-            rows = self.index.rows() + self.seq - self.index.last_seq
-            self.open_removals += rows // VISITED_PER_UNIT
-            self.open_removals += i64(len(self.index.entries)) // COMPARED_PER_UNIT
+            self.open_removals += scan_units(self.index, self.seq - self.index.last_seq)
 
     def purge_rare(
         self, entries: list[SubjectEntry], pattern: bytes, before: int, keep: int
@@ -562,11 +625,7 @@ class Staged:
             if not (deletions.any and deletions.has(seq, entry.subject)):
                 left.append((seq, int(columns.size_at(seq - columns.base)), entry))
         self.count_compared(len(left))
-        seen = self.left_rows()
-        if len(entries) == 1:
-            left += seen.of(entries[0])
-        else:
-            left += self.left_rows_of(pattern)
+        left += self.left_rows_of(entries[0].subject if len(entries) == 1 else pattern)
         gone = purged_of([row[0] for row in left], before, keep)
         self.take_out(left[: len(gone)])
         end = self.purge_end(before)
@@ -665,30 +724,66 @@ class Staged:
             self.seen = seen
         return seen
 
+    def must_gather(self) -> bool:
+        """Return whether ``left_rows`` would read very many records: first ``gather_some``."""
+        return self.seen is None and self.seq - self.index.last_seq > GATHERED_AT_ONCE
+
+    def gather_some(self) -> bool:
+        """Read some of the staged messages, in one turn; True when ``left_rows`` has the rest."""
+        if not self.must_gather():
+            self.gathering = None
+            return True
+        gathering = self.gathering
+        if gathering is None:
+            gathering = self.gathering = Gathering(self)
+        if not gathering.step(GATHERED_AT_ONCE):
+            return False
+        self.seen = gathering.rows
+        self.gathering = None
+        return True
+
     def left_rows_of(self, pattern: bytes) -> list[Row]:
         """Return those whose subjects match a pattern, oldest first."""
+        if len(pattern) > 0 and is_literal(pattern):
+            self.look_up()
+            known = self.index.known(pattern)
+            if known is None or known.staged_last <= self.index.last_seq:
+                return []
+            return self.left_rows().of(known)
         seen = self.left_rows()
         if is_everything(pattern):
             return seen.all()
-        if is_literal(pattern):
-            entry = self.index.known(pattern)
-            return [] if entry is None else seen.of(entry)
         self.count_compared(len(seen.by_subject))
         return seen.matching(pattern)
+
+    def left_rows_below(self, pattern: bytes, end: i64) -> list[Row]:
+        """Return those below a sequence whose subjects match a pattern, oldest first."""
+        if end <= self.index.last_seq + 1:
+            return []
+        if end > self.seq or is_literal(pattern):
+            return self.left_rows_of(pattern)
+        below = self.left_rows().below(int(end))
+        self.count_compared(len(below))
+        return [row for row in below if matches(row[2].subject, pattern)]
 
     def rows(self) -> list[Row]:
         """Return sequence, size and subject of every staged message, from its record."""
         rows: list[Row] = []
+        durable = self.index.last_seq
         for blob in self.records():
             at: i64 = 0
             while at < len(blob):
-                if record_kind(blob, at) == MESSAGE:
-                    entry = self.index.entry(blob[at + FIXED : subject_end(blob, at)])
-                    length = headers_end(blob, at) - subject_end(blob, at)
-                    size = self.codec.size_of(record_length(blob, at), length)
-                    rows.append((int(record_sequence(blob, at)), int(size), entry))
+                if record_kind(blob, at) == MESSAGE and record_sequence(blob, at) > durable:
+                    rows.append(self.row(blob, at))
                 at += record_length(blob, at)
         return rows
+
+    def row(self, blob: bytes, at: i64) -> Row:
+        """Return sequence, size and subject of a message, from its record."""
+        entry = self.index.entry(blob[at + FIXED : subject_end(blob, at)])
+        length = headers_end(blob, at) - subject_end(blob, at)
+        size = self.codec.size_of(record_length(blob, at), length)
+        return int(record_sequence(blob, at)), int(size), entry
 
     def newest_match(self, pattern: bytes) -> i64:
         """Return the newest staged message that matches; 0: none, -1: too many to scan."""
@@ -897,3 +992,60 @@ class Batch:
         self.last_at: i64 = -1
         # Subjects and their newest staged messages before the change, in order of the changes.
         self.changed: list[tuple[SubjectEntry, int]] = []
+
+
+class Gathering:
+    """Reads very many staged messages in steps; those that are staged meanwhile come last."""
+
+    def __init__(self, staged: Staged) -> None:
+        self.rows: StagedRows = StagedRows()
+        self._staged: Staged = staged
+        self._blobs: list[bytes] = staged.records()
+        self._n: int = 0
+        self._at: i64 = 0
+        # The last message that was read.
+        self._seq: i64 = 0
+
+    def step(self, most: i64) -> bool:
+        """Read up to so many records; True when ``rows`` has all that decisions see."""
+        staged = self._staged
+        # Before a subject that has no message any more may lose its id to another one.
+        self.rows.remove_to(int(staged.index.last_seq))
+        self.read(most)
+        if self._n < len(self._blobs):
+            return False
+        if staged.seq - self._seq > most:
+            self._blobs = staged.records()
+            self._n = 0
+            self._at = 0
+            return False
+        self._blobs = staged.records()
+        self._n = 0
+        self._at = 0
+        self.read(1 << 62)
+        return True
+
+    def read(self, most: i64) -> None:
+        """Read up to so many messages; records of others and of known ones cost little."""
+        staged = self._staged
+        deletions = staged.deletions
+        durable = staged.index.last_seq
+        left = most * 16
+        while self._n < len(self._blobs) and left > 0:
+            blob = self._blobs[self._n]
+            at = self._at
+            end: i64 = len(blob)
+            while at < end and left > 0:
+                left -= 1
+                seq = record_sequence(blob, at)
+                if record_kind(blob, at) == MESSAGE and seq > max(self._seq, durable):
+                    self._seq = seq
+                    left -= 15
+                    row = staged.row(blob, at)
+                    if not (deletions.any and deletions.has(seq, row[2].subject)):
+                        self.rows.add(seq, row[1], row[2])
+                at += record_length(blob, at)
+            self._at = at
+            if at >= end:
+                self._n += 1
+                self._at = 0

@@ -42,6 +42,16 @@ class StagedRows:
         if not rows:
             del self.by_subject[subject_id]
 
+    def remove_to(self, last: int) -> None:
+        """Remove all messages up to a sequence."""
+        gone: list[int] = []
+        for seq in self.by_seq:
+            if seq > last:
+                break
+            gone.append(seq)
+        for seq in gone:
+            self.remove(seq)
+
     def of(self, entry: SubjectEntry) -> list[Row]:
         """Return the messages of a subject, oldest first."""
         rows = self.by_subject.get(int(entry.id))
@@ -64,6 +74,15 @@ class StagedRows:
     def all(self) -> list[Row]:
         """Return all messages, oldest first."""
         return list(self.by_seq.values())
+
+    def below(self, end: int) -> list[Row]:
+        """Return the messages below a sequence, oldest first."""
+        found: list[Row] = []
+        for row in self.by_seq.values():
+            if row[0] >= end:
+                break
+            found.append(row)
+        return found
 
     def matching(self, pattern: bytes) -> list[Row]:
         """Return the messages whose subjects match a pattern, oldest first."""

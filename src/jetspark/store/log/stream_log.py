@@ -28,6 +28,8 @@ from jetspark.errors.storage import CorruptRecord
 from jetspark.store.files import Files
 from jetspark.store.format.manifest import Identity, Manifest, raise_floor, renew_manifests
 from jetspark.store.format.record import (
+    BATCH_FIRST,
+    BATCH_MEMBER,
     CONFIGURATION,
     CONSUMER,
     DELETE_RANGE,
@@ -41,6 +43,7 @@ from jetspark.store.format.record import (
     body_end,
     headers_in,
     kind_in,
+    record_flags,
     record_kind,
     record_length,
     record_lengths,
@@ -77,8 +80,18 @@ __all__ = ["CACHE_BUDGET", "Group", "StreamLog"]
 
 CACHE_BUDGET: Final = 16 * 1024 * 1024
 NO_LIMITS: Final = Limits(0, 0, 0)
+# More than any group costs.
+ALL: Final[i64] = 1 << 62
+# What a record costs that is not a message, without what it visits and removes.
+RECORD_UNITS: Final[i64] = 4
 
 logger: logging.Logger = logging.getLogger("jetspark.store")
+
+
+def is_inside_batch(blob: bytes, at: i64) -> bool:
+    """Return whether a record is part of an atomic batch, and not its first one."""
+    flags = record_flags(blob, at)
+    return flags & BATCH_MEMBER != 0 and flags & BATCH_FIRST == 0
 
 
 class StreamLog:
@@ -135,6 +148,7 @@ class StreamLog:
         # back.
         self.began_seq: i64 = 0
         self.began_time: i64 = 0
+        self.applied_per_turn: i64 = ALL
 
     # Writing -----------------------------------------------------------------------------------
 
@@ -245,28 +259,76 @@ class StreamLog:
         durability.group_taken()
         return group
 
+    def apply_at_most(self, units: i64) -> None:
+        """Set how much of a group is applied per turn."""
+        self.applied_per_turn = units
+
+    def takes_turns(self) -> bool:
+        """Return whether the group in flight is more than is applied in one turn."""
+        group = self.staged.in_flight
+        if group is None:
+            return False
+        records = group.last_position - self.index.position
+        return records + group.removal_units > self.applied_per_turn
+
+    def records_in_flight(self) -> i64:
+        """Return how many records the group in flight has."""
+        group = self.staged.in_flight
+        return 0 if group is None else group.last_position - self.index.position
+
+    def is_applying(self) -> bool:
+        """Return whether the group in flight is on disk and was not applied yet to its end."""
+        group = self.staged.in_flight
+        return group is not None and group.landed
+
     def commit(self) -> i64:
         """Apply the group in flight, which is on disk: readers see it from now on.
 
-        Returns its last position.
+        Or what ``apply_some`` left of it. Returns its last position.
         """
-        group = self.staged.landed()
+        group = self.staged.group_in_flight()
         if self.closed:
+            self.staged.landed()
             self.close_group_files(group)
             return self.index.position
-        if group.before is not None:
-            self.prepared(group.before)
-        self.apply_group(group)
+        if not group.landed:
+            self.begin_applying(group)
+        self.apply_records(group, ALL)
+        self.staged.landed()
         if self.began_seq == 0 and len(group.entries) > 0:
             self.note_beginning(group.blob)
-        self.reader.cache.add(self.index.segments[-1].start + group.offset, group.blob)
-        self.segments.written(group)
-        if group.synced:
-            self.durability.landed(group.offset, group.shared)
         self.index.reach(group.last_position)
         if self.index.wants_recycling() and not self.index.want_sweep():
             self.index.recycle(self.staged.entries)
         return group.last_position
+
+    def apply_some(self) -> bool:
+        """Apply some of the group in flight, which is on disk; True: ``commit`` does the rest.
+
+        For groups that a slow disk let grow. Readers see what was applied: that is what they would
+        see if these records were a group of their own. The group stays in flight, so decisions
+        count the rest of it as staged, and no other group is taken.
+        """
+        group = self.staged.group_in_flight()
+        if self.closed:
+            return True
+        if not group.landed:
+            self.begin_applying(group)
+        return self.apply_records(group, self.applied_per_turn)
+
+    def begin_applying(self, group: Group) -> None:
+        """Note that a group is in its segment; its records are applied next."""
+        group.begin_applying()
+        if group.before is not None:
+            self.prepared(group.before)
+        self.reader.cache.add(self.index.segments[-1].start + group.offset, group.blob)
+        self.segments.written(group)
+        if group.synced:
+            self.durability.landed(group.offset, group.shared)
+
+    def gather_some(self) -> bool:
+        """Read some of very many staged messages, for removals; True when finished."""
+        return self.staged.gather_some()
 
     def sweep_step(self) -> bool:
         """Forget some subjects without messages, in one turn; True when finished."""
@@ -350,36 +412,76 @@ class StreamLog:
 
     # Applying ----------------------------------------------------------------------------------
 
-    def apply_group(self, group: Group) -> None:
-        """Apply the records of a group in order."""
+    def apply_records(self, group: Group, units: i64) -> bool:
+        """Apply records of a group in order, for so many units; True if those were all.
+
+        An atomic batch is applied as a whole.
+        """
         blob = group.blob
         entries = group.entries
         index = self.index
         codec = self.codec
         offset = group.offset
         limits = self.limits
-        at: i64 = 0
+        at = group.applied
         end: i64 = len(blob)
-        n: i64 = 0
+        n = group.applied_messages
+        stop = n + units
+        added: i64 = 0
         while at < end:
+            if n >= stop and not is_inside_batch(blob, at):
+                break
             total = record_length(blob, at)
             lengths = record_lengths(blob, at)
             if kind_in(lengths) == MESSAGE:
                 entry = entries[n]
                 n += 1
+                size = codec.size_of(total, headers_in(lengths))
+                added += size
                 index.add_message(
-                    record_sequence(blob, at),
-                    entry,
-                    offset + at,
-                    record_time(blob, at),
-                    codec.size_of(total, headers_in(lengths)),
+                    record_sequence(blob, at), entry, offset + at, record_time(blob, at), size
                 )
                 if limits.any:
-                    limits.evict(index, entry)
+                    if self.staged.deletions.any:
+                        self.evict_staged(group, entry)
+                    else:
+                        limits.evict(index, entry)
             else:
-                self.apply_other(blob, at)
+                stop -= self.apply_removing(blob, at)
                 limits = self.limits
             at += total
+        self.staged.note_applied(n - group.applied_messages, added)
+        self.staged.forget_applied()
+        group.apply_to(at, n)
+        return at >= end
+
+    def evict_staged(self, group: Group, entry: SubjectEntry) -> None:
+        """Evict what exceeds the limits while removals are staged, perhaps of the same messages.
+
+        Decisions have subtracted those already.
+        """
+        limits, index = self.limits, self.index
+        seq = limits.next_evicted(index, entry)
+        while seq > 0:
+            columns = index.segment_of(seq)
+            assert columns is not None, "it exists"
+            subject = index.entries[i64(columns.subjects[seq - columns.base])].subject
+            size = columns.size_at(seq - columns.base)
+            index.remove(seq)
+            self.staged.note_evicted(group, seq, subject, size)
+            seq = limits.next_evicted(index, entry)
+
+    def apply_removing(self, blob: bytes, at: i64) -> i64:
+        """Apply a record of a group that is not a message; return what it cost, in units."""
+        index = self.index
+        visited, messages, size = index.visited, index.messages, index.bytes
+        self.apply_other(blob, at)
+        kind = record_kind(blob, at)
+        is_removal = kind == PURGE
+        if is_removal or kind == DELETE_RANGE:
+            # Decisions have counted that already.
+            self.staged.note_applied(index.messages - messages, index.bytes - size)
+        return RECORD_UNITS + max(messages - index.messages, 0) + (index.visited - visited)
 
     def begin_again(self) -> None:
         """Consider everything stored so far as restored: it is stored as if from now on."""

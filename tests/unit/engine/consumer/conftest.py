@@ -152,9 +152,13 @@ class World:
                 assert isinstance(group, Group)
                 error = self.refuse or write(stream.log.segments.files, group)
                 if error is None:
-                    self.engine.committed(stream, self.outbox, self.now)
+                    while not self.engine.committed(stream, self.outbox, self.now):
+                        self.between_steps()
                 else:
                     self.engine.failed(stream, error, self.outbox)
+
+    def between_steps(self) -> None:
+        """Do what a test wants to happen while a large group is being applied."""
 
     # Consumers ---------------------------------------------------------------------------------
 

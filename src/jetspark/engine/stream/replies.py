@@ -98,6 +98,22 @@ class GroupReplies:
             del self.messages[:ANSWERS_PER_TURN]
         return some
 
+    def take_up_to(self, most: int) -> "GroupReplies":
+        """Take out up to so many replies, of any kind."""
+        some = GroupReplies()
+        some.acks = self.acks[:most]
+        self.acks = self.acks[most:]
+        left = most - len(some.acks)
+        some.replies = self.replies[:left]
+        self.replies = self.replies[left:]
+        left -= len(some.replies)
+        some.entries = self.entries[:left]
+        self.entries = self.entries[left:]
+        left -= len(some.entries)
+        some.answers = self.answers[:left]
+        self.answers = self.answers[left:]
+        return some
+
     def is_over(self) -> bool:
         """Return whether no reply is left, apart from messages."""
         return not (self.replies or self.entries or self.answers or self.acks)
@@ -298,27 +314,17 @@ class Replies:
 
     def refuse_group(self, held: GroupReplies, error: bytes, outbox: Outbox, most: int) -> int:
         """Answer up to so many that waited with an error; return how many."""
+        some = held.take_up_to(most)
         body = self.failure(error)
-        acks = held.acks[:most]
-        for to in acks:
+        for to in some.acks:
             outbox.reply_status(to, ACK_NOT_STORED)
-        del held.acks[:most]
-        count = len(acks)
-        replies = held.replies[: most - count]
-        for to in replies:
+        for to in some.replies:
             outbox.now.append((to, to, b"", b"", body))
-        del held.replies[: len(replies)]
-        count += len(replies)
-        entries = held.entries[: most - count]
-        for entry in entries:
+        for entry in some.entries:
             outbox.now.append((entry[0], entry[1], entry[2], b"", body))
-        del held.entries[: len(entries)]
-        count += len(entries)
-        answers = held.answers[: most - count]
-        for answer in answers:
+        for answer in some.answers:
             outbox.reply(answer[0], answer[2](error))
-        del held.answers[: len(answers)]
-        return count + len(answers)
+        return len(some.acks) + len(some.replies) + len(some.entries) + len(some.answers)
 
     def answer_acks(self, outbox: Outbox) -> None:
         """Confirm acknowledgements, or refuse them: there is no group to wait for.

@@ -78,3 +78,27 @@ def test_every_step_is_reported_as_nats_server_does(tmp_path: Path, options: str
     assert len(theirs["$JS.EVENT.ADVISORY.API"]) == len(SCRIPT)
     for subject, events in theirs.items():
         assert ours[subject] == events, subject
+
+
+def abandonment(client: RawClient) -> tuple[str, list[Any]]:
+    """The advisory of a batch with a gap: its subject and masked fields, without the type."""
+    client.listen("$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.*")
+    client.ask("$JS.API.STREAM.CREATE.B", b'{"name":"B","subjects":["b"],"allow_atomic":true}')
+    for number in (b"1", b"3"):
+        block = b"NATS/1.0\r\nNats-Batch-Id: q\r\nNats-Batch-Sequence: %b\r\n\r\n" % number
+        client.ask("b", b"x", block)
+    subject, payload = client.heard()
+    event = json.loads(payload)
+    del event["type"]  # ours is that of ADR-50 (adr-50.md)
+    return subject, masked(event)
+
+
+def test_an_abandoned_batch_is_reported_with_the_fields_of_nats_server(tmp_path: Path) -> None:
+    """Strict readers refuse another one; ours had ``account`` previously."""
+    with nats_server(tmp_path / "theirs") as client:
+        theirs = abandonment(client)
+    with jetspark_server(tmp_path / "ours") as client:
+        ours = abandonment(client)
+
+    assert ours == theirs
+    assert [key for key, _ in ours[1]] == ["id", "timestamp", "stream", "batch", "reason"]

@@ -341,7 +341,7 @@ class StreamLog:
         self.durability.prepared(done)
         if done.has_manifests:
             self.segments.manifests_written()
-            self.upkeep.note_segments((done.manifests_of,))
+            self.upkeep.note_segments((done.manifests_of,), ((0, 0),))
         if done.fresh >= 0:
             self.segments.begin(done)
             self.durability.all_synced()
@@ -515,7 +515,7 @@ class StreamLog:
         if manifest is not None:
             self.durability.adopt_floor(manifest.sequence_floor)
             self.upkeep.note_stored(manifest.last_seq, manifest.end)
-            self.upkeep.note_segments(manifest.segments or ())
+            self.upkeep.note_segments(manifest.segments or (), manifest.versions or ())
 
     def note_missing(self, ranges: list[tuple[int, int]]) -> None:
         """Note sequences that recovery did not find."""

@@ -16,7 +16,7 @@ import msgspec
 
 from jetspark.errors.storage import CorruptRecord
 from jetspark.store.files import NO_SPACE, Files
-from jetspark.store.format.index_file import SUFFIX, IndexHead, read_index_file
+from jetspark.store.format.index_file import SUFFIX, IndexHead, is_of, read_index_file
 from jetspark.store.format.manifest import (
     COPIES,
     Identity,
@@ -89,6 +89,17 @@ class Replayed(NamedTuple):
     is_young: bool = False
 
 
+class FoundFile(NamedTuple):
+    """What was found of a segment with a valid head.
+
+    ``start``: where it starts in the whole log; ``good``: the end of its valid records.
+    """
+
+    generation: int
+    start: int
+    good: int
+
+
 class StreamUnidentified(CorruptRecord):
     """Nothing in the folder of a stream identifies the stream."""
 
@@ -122,6 +133,8 @@ class StreamFolder:
         # Up to which position rewritten segments go, and the files that they replace.
         self._through = 0
         self._litter: list[str] = []
+        # The replayed segments with a valid head.
+        self._found: dict[str, FoundFile] = {}
         # The last sequence that was on disk according to a manifest.
         self._stored = 0
         # The newest segment was truncated because it was far too long.
@@ -196,8 +209,10 @@ class StreamFolder:
             if manifest is not None:
                 self._miss_oldest(manifest, segments, recovery)
             floor = self._miss_newest(log, manifest, segments, recovery)
-            if manifest is not None and manifest.end is not None:
-                self._miss_end(log, manifest.end, newest, recovery)
+            if manifest is not None:
+                if manifest.end is not None:
+                    self._miss_end(log, manifest.end, newest, recovery)
+                self._miss_versions(log, manifest, recovery)
             if damaged:
                 floor = max(floor, self._doubt_end(log, manifest, segments, newest, recovery))
             if not segments:
@@ -311,8 +326,7 @@ class StreamFolder:
             return
         start = int(log.index.segments[-1].start)
         place = (start + newest.good, end[1] - newest.good)
-        known = any(a < sum(place) and place[0] < a + size for a, size in recovery.damaged)
-        if known or recovery.truncated or recovery.is_unread(*place):
+        if recovery.is_damaged(*place) or recovery.truncated or recovery.is_unread(*place):
             return
         last = int(log.index.last_seq)
         reason = (
@@ -321,6 +335,38 @@ class StreamFolder:
         )
         recovery.doubted.append((end[0], last, reason))
         recovery.notes.append(reason)
+
+    def _miss_versions(self, log: StreamLog, manifest: Manifest, recovery: Recovery) -> None:
+        """Report files that are older versions of themselves.
+
+        They may be complete, and have what was removed when they were rewritten; or lack what was
+        written later: missing messages are reported as such, other records are not noticed
+        otherwise.
+        """
+        newest = log.index.segments[-1].name if log.index.segments else ""
+        listed = zip(manifest.segments or (), manifest.versions or (), strict=False)
+        for name, (generation, records_end) in listed:
+            found = self._found.get(name)
+            if found is None:
+                continue  # missing, or its head is damaged
+            if manifest.end is not None and manifest.end[0] == name:
+                # It was the newest one; if it still is, `_miss_end` reports its end.
+                records_end = manifest.end[1] if name != newest else 0
+            if found.generation < generation:
+                lacks = f"it was rewritten {generation - found.generation} times since"
+            elif found.generation == generation and found.good < records_end:
+                place = (found.start + found.good, records_end - found.good)
+                if recovery.is_damaged(*place) or recovery.is_unread(*place):
+                    continue
+                lacks = f"{place[1]} bytes at its end are missing"
+            else:
+                continue
+            reason = (
+                f"the segment is an older version of itself ({lacks}): changes were lost (deletes, "
+                "purges, states of consumers), so deleted messages may exist again"
+            )
+            recovery.outdated.append((name, generation, records_end, reason))
+            recovery.notes.append(f"{name}: {reason}")
 
     def _doubt_end(
         self,
@@ -389,7 +435,7 @@ class StreamFolder:
                     self._add_pending(log, good, replayed.length, recovery)
                 recovery.settle(DAMAGED, 0)
                 log.segments.records_end(replayed.length)
-                log.segments.seal()
+                log.segments.seal(good)
         if self._litter:
             # Before anything else is removed: they contain what was removed.
             log.upkeep.remove_later(
@@ -425,7 +471,7 @@ class StreamFolder:
         index_file = read_index_file(log, name) if name + SUFFIX in self._names else None
         if index_file is not None and index_file[0].covered > size:
             if newest:
-                self._forget_index_file(log, name, recovery)
+                self._forget_index_file(log, name, "covers more than its segment has", recovery)
         # With sequences that are used already, each record must be checked.
         elif index_file is not None and log.index.last_seq < first_seq:
             ready = self._replay_index_file(log, index_file, recovery, newest=newest)
@@ -444,6 +490,8 @@ class StreamFolder:
             self._apply_head(log, head[0])
         later = self._later(log, name)
         good = int(replay_segment(log, data, first_offset, recovery, later, sealed=not newest))
+        if head:
+            self._found[name] = FoundFile(int(head[0].generation), start, good)
         replayed = self._replayed(data, good, head is not None)
         if newest and head is None and good == 0 and not log.access.read_only and not unread:
             fresh = encode_head(log.identity, first_seq, first_position)
@@ -500,9 +548,17 @@ class StreamFolder:
         handle, size = int(log.segments.handle), int(log.segments.filled_to)
         try:
             head = read_head(self._files.read(handle, 0, first_offset))
+            is_of_content = is_of(index_file[0], self._files, handle)
         except OSError:
             head = None
-        if head is None or head[0].generation != index_file[0].generation:
+            is_of_content = False
+        name = index_file[0].segment
+        if head is not None and head[0].generation < index_file[0].generation:
+            # The segment is an older version of itself, and gets this generation again when it is
+            # rewritten.
+            self._forget_index_file(log, name, "is of a newer version of its segment", recovery)
+            return None
+        if head is None or head[0].generation != index_file[0].generation or not is_of_content:
             return None
         log.segments.records_begin(first_offset)
         self._apply_head(log, head[0])
@@ -511,16 +567,18 @@ class StreamFolder:
         rest, unread = read_pages(self._files, handle, covered, max(size - covered, 0))
         start = int(log.index.segments[-1].start)
         recovery.note_read(first_offset + len(index_file[1]) + len(rest), start, unread)
-        later = self._later(log, log.index.segments[-1].name)
+        later = self._later(log, name)
         if not rest and not newest:
             # Not even zeros in its place: a stream has many full segments, of 32 MB.
             replay_segment(log, b"", covered, recovery, later)
+            self._found[name] = FoundFile(int(head[0].generation), start, covered)
             return Replayed(b"", covered, covered)
         # The part that the index file covers is not read; the rest must keep its offsets.
         data = bytes(covered) + rest
         if newest:
             data = self._proven(log, data, covered, recovery)
         good = int(replay_segment(log, data, covered, recovery, later))
+        self._found[name] = FoundFile(int(head[0].generation), start, good)
         return self._replayed(data, good, True)
 
     def _later(self, log: StreamLog, name: str) -> LaterSegments:
@@ -528,8 +586,10 @@ class StreamFolder:
         begins = self._begins[bisect_right(self._begins, name, key=itemgetter(1)) :]
         return LaterSegments(self._files, self._folder, log.identity.stream_id, begins)
 
-    def _forget_index_file(self, log: StreamLog, name: str, recovery: Recovery) -> None:
-        """Remove the index file of a newest segment that is shorter than it says.
+    def _forget_index_file(
+        self, log: StreamLog, name: str, problem: str, recovery: Recovery
+    ) -> None:
+        """Remove the index file of a segment that is less than it says.
 
         Before anything is written there: the next start would consider that indexed.
         """
@@ -538,8 +598,8 @@ class StreamFolder:
         except OSError as error:
             log.access.stop()
             recovery.notes.append(
-                f"the stream is read-only: {name + SUFFIX} covers more than its segment contains, "
-                f"and cannot be removed: {error}"
+                f"the stream is read-only: {name + SUFFIX} {problem}, and cannot be removed: "
+                f"{error}"
             )
 
     def _replayed(self, data: bytes, good: int, whole_head: bool) -> Replayed:

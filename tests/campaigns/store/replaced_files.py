@@ -9,7 +9,8 @@ all but one file of the folder, by each other, by nothing at all, by files of an
 exchanged with it; files that were removed come back, and so do files of the journal.
 
 What must hold is what ``lost_files.py`` says, and more: as long as one manifest of today is left,
-no message that was deleted is served again unless damage is reported, wherever in the log.
+no message that was deleted is served again unless damage is reported, wherever in the log. Messages
+that are back count towards the limits of the stream, which may remove older ones for them.
 """
 
 import argparse
@@ -363,6 +364,16 @@ class Damage:
                 self.streams |= set(STREAMS)
 
 
+def _is_displaced(
+    log: StreamLog, acked: dict[int, Message], served: dict[int, Message], seq: int
+) -> bool:
+    """Say whether the limits removed a message because deleted ones are back and count."""
+    newer = [other for other in served if other > seq]
+    alike = [other for other in newer if served[other].subject == acked[seq].subject]
+    limits = log.limits
+    return 0 < limits.max_msgs <= len(newer) or 0 < limits.max_per_subject <= len(alike)
+
+
 class Judge:
     """Opens a damaged store again and again, and compares it with what was acknowledged."""
 
@@ -413,6 +424,8 @@ class Judge:
             raise Violation(f"stream {number}: {wrong} were never acknowledged like this")
         reported = {seq for a, b in log.quarantine.lost for seq in range(a, b + 1)}
         silent = model.acked.keys() - served.keys() - reported - refused
+        if damaged:
+            silent = {seq for seq in silent if not _is_displaced(log, model.acked, served, seq)}
         if silent and not (outdated or (damaged and not informed)):
             raise Violation(f"stream {number}: {sorted(silent)} are lost, and nobody says so")
         before = self._served.get(number)

@@ -219,3 +219,21 @@ def test_a_stream_in_memory_does_not_survive_a_start_and_touches_no_disk(
     assert disk.steps == before
     bench.restart()
     assert bench.engine.streams == {}
+
+
+def test_a_stream_whose_file_could_not_be_truncated_on_a_full_disk_takes_messages_again(
+    disk: SimulatedDisk,
+) -> None:
+    """Some file systems refuse a truncation, too, when they are full."""
+    bench = Bench(ROOT, disk)
+    stream = bench.create()
+    assert b'"seq":1' in publish(bench, stream, b"x")
+    disk.fail(1, errno.ENOSPC, times=4)
+    assert b"insufficient resources" in publish(bench, stream, b"x" * 1500)
+    assert (stream.log.access.failed, stream.log.access.full) == (True, True)
+    disk.forget_failures()
+
+    bench.wait(20)
+
+    assert (stream.log.access.failed, stream.log.access.full) == (False, False)
+    assert b'"seq":3' in publish(bench, stream, b"y")

@@ -9,7 +9,7 @@ all but one file of the folder, by each other, by nothing at all, by files of an
 exchanged with it; files that were removed come back, and so do files of the journal.
 
 What must hold is what ``lost_files.py`` says, and more: as long as one manifest of today is left,
-no message that was deleted is served again unless damage is reported, wherever in the log. Messages
+no deleted message is served again unless damage is reported, wherever in the log. Messages
 that are back count towards the limits of the stream, which may remove older ones for them.
 """
 
@@ -364,12 +364,14 @@ class Damage:
                 self.streams |= set(STREAMS)
 
 
-def _is_displaced(
-    log: StreamLog, acked: dict[int, Message], served: dict[int, Message], seq: int
-) -> bool:
-    """Say whether the limits removed a message because deleted ones are back and count."""
-    newer = [other for other in served if other > seq]
-    alike = [other for other in newer if served[other].subject == acked[seq].subject]
+def _is_displaced(log: StreamLog, model: Model, seq: int) -> bool:
+    """Say whether limits may have removed a message because deleted ones were back, and counted.
+
+    For a time is enough: a later purge may have removed those.
+    """
+    subject = model.acked[seq].subject
+    newer = [other for each in (model.acked, model.deleted) for other in each if other > seq]
+    alike = [n for n in newer if (model.acked.get(n) or model.deleted[n]).subject == subject]
     limits = log.limits
     return 0 < limits.max_msgs <= len(newer) or 0 < limits.max_per_subject <= len(alike)
 
@@ -425,7 +427,7 @@ class Judge:
         reported = {seq for a, b in log.quarantine.lost for seq in range(a, b + 1)}
         silent = model.acked.keys() - served.keys() - reported - refused
         if damaged:
-            silent = {seq for seq in silent if not _is_displaced(log, model.acked, served, seq)}
+            silent = {seq for seq in silent if not _is_displaced(log, model, seq)}
         if silent and not (outdated or (damaged and not informed)):
             raise Violation(f"stream {number}: {sorted(silent)} are lost, and nobody says so")
         before = self._served.get(number)

@@ -354,6 +354,9 @@ class StreamFolder:
                 records_end = manifest.end[1] if name != newest else 0
             if found.generation < generation:
                 lacks = f"it was rewritten {generation - found.generation} times since"
+            elif name == newest and (log.access.read_only or is_copy(log.identity)):
+                # Its end is not lost (`_miss_newest`); segments after it may be.
+                continue
             elif found.generation == generation and found.good < records_end:
                 place = (found.start + found.good, records_end - found.good)
                 if recovery.is_damaged(*place) or recovery.is_unread(*place):

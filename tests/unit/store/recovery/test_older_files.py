@@ -19,6 +19,7 @@ from tests.support.store.reading import messages
 
 from jetspark.store.format.index_file import SUFFIX
 from jetspark.store.format.manifest import read_manifests, write_manifest
+from jetspark.store.log.stream_log import NO_LIMITS
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench
@@ -313,3 +314,19 @@ def test_files_that_are_removed_take_their_versions_out_of_the_manifests(bench: 
     }
     listed = dict(zip(found.segments or (), found.versions, strict=True))
     assert {name: listed[name] for name in ends} == ends
+
+
+def test_the_end_of_a_copy_is_not_missed_with_segments_after_it(bench: Bench) -> None:
+    """It gets them again from its origin, under the same sequences."""
+    bench.log.staged.configure(b'{"mirror":{"name":"O"}}', NO_LIMITS)
+    bench.write()
+    bench.log.commit()
+    fill(bench, 15)
+    kill(bench)
+    *_, before, newest = bench.segments()
+    bench.disk.lose(newest)
+    bench.disk.cut(before, 3000)
+
+    bench.reopen(bench.disk)
+
+    assert outdated(bench) == []

@@ -53,8 +53,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     No sequence up to ``sequence_floor`` is assigned again; it may be ahead of what was stored.
     ``last_seq`` was on disk when the manifest was written, ``segments`` existed, and the newest of
     them had records up to ``end``: what is missing later is lost. ``versions`` has the generation
-    of each of ``segments`` and, of the full ones, the end of the records, in the same order: a file
-    that has less is an older version of itself. None: not recorded, as in older versions.
+    of each of ``segments`` and, of the full ones, the end of the records, in the same order: a
+    file that has less is an older version of itself. None: not recorded, as in older versions.
     """
 
     epoch: int

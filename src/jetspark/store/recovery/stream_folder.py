@@ -349,26 +349,27 @@ class StreamFolder:
             found = self._found.get(name)
             if found is None:
                 continue  # missing, or its head is damaged
-            if manifest.end is not None and manifest.end[0] == name:
-                # It was the newest one; if it still is, `_miss_end` reports its end.
-                records_end = manifest.end[1] if name != newest else 0
+            expected = records_end
+            if manifest.end is not None and manifest.end[0] == name != newest:
+                # It was the newest one. If it still is, `_miss_end` reports its end.
+                expected = max(expected, manifest.end[1])
             if found.generation < generation:
-                lacks = f"it was rewritten {generation - found.generation} times since"
+                lacks = f"it has generation {found.generation}, the last one had {generation}"
             elif name == newest and (log.access.read_only or is_copy(log.identity)):
                 # Its end is not lost (`_miss_newest`); segments after it may be.
                 continue
-            elif found.generation == generation and found.good < records_end:
-                place = (found.start + found.good, records_end - found.good)
+            elif found.generation == generation and found.good < expected:
+                place = (found.start + found.good, expected - found.good)
                 if recovery.is_damaged(*place) or recovery.is_unread(*place):
                     continue
                 lacks = f"{place[1]} bytes at its end are missing"
             else:
                 continue
             reason = (
-                f"the segment is an older version of itself ({lacks}): changes were lost (deletes, "
-                "purges, states of consumers), so deleted messages may exist again"
+                f"the segment is an older version of itself ({lacks}): changes were lost "
+                "(deletes, purges, states of consumers), so deleted messages may exist again"
             )
-            recovery.outdated.append((name, generation, records_end, reason))
+            recovery.outdated.append((name, generation, expected, reason))
             recovery.notes.append(f"{name}: {reason}")
 
     def _doubt_end(

@@ -97,7 +97,7 @@ def test_an_older_version_of_a_rewritten_segment_is_reported(bench: Bench, ended
 
     assert set(messages(bench.log)) == expected | {5, 6, 7}, "no one knows which were deleted"
     assert outdated(bench) == [path.name]
-    assert [note for note in bench.recovery.notes if path.name in note and "1 times" in note]
+    assert [note for note in bench.recovery.notes if path.name in note and "generation 0" in note]
     assert bench.log.quarantine.news, "the engine tells it to the log, health and advisories"
     ended(bench)
     bench.reopen(bench.disk)

@@ -63,7 +63,7 @@ from jetspark.store.recovery.tail import Tail
 from jetspark.store.upkeep.counts import UpkeepRates
 from jetspark.store.upkeep.drop import SegmentRemoval
 from jetspark.store.upkeep.quarantine import FOLDER as QUARANTINE
-from jetspark.store.upkeep.quarantine import open_quarantine
+from jetspark.store.upkeep.quarantine import load_quarantine, open_quarantine
 from jetspark.store.upkeep.scrub import NAME as SCRUBBED
 from jetspark.store.upkeep.scrub import read_scrubbed
 
@@ -201,6 +201,8 @@ class StreamFolder:
         if not is_copy(identity):
             noted = manifest.last_seq if manifest is not None else 0
             self._stored = max(noted, self._groups.damaged_seq)
+        if QUARANTINE in self._names:
+            load_quarantine(log, recovery)
         try:
             newest = self._replay_all(log, manifest, segments, recovery)
             if newest.is_young:
@@ -225,7 +227,7 @@ class StreamFolder:
                 # Its replay has no limits from the hole on: later records go to a segment whose
                 # head states them.
                 log.segments.want_roll()
-            open_quarantine(log, recovery, exists=QUARANTINE in self._names)
+            open_quarantine(log, recovery)
             if SCRUBBED in self._names:
                 log.upkeep.adopt_scrubbed(read_scrubbed(log))
             self._check_consumers(log, recovery)
@@ -566,7 +568,8 @@ class StreamFolder:
             return None
         log.segments.records_begin(first_offset)
         self._apply_head(log, head[0])
-        recovery.note_records(replay_index_file(log, index_file[1]))
+        lost = log.quarantine.lost_ranges(name, int(head[0].generation))
+        recovery.note_records(replay_index_file(log, index_file[1], lost))
         log.upkeep.note_indexed(index_file[0].segment, covered)
         rest, unread = read_pages(self._files, handle, covered, max(size - covered, 0))
         start = int(log.index.segments[-1].start)

@@ -119,6 +119,16 @@ class Quarantine:
         news, self.news = self.news, []
         return news
 
+    def lost_ranges(self, name: str, generation: int) -> list[tuple[int, int]]:
+        """Return where the lost messages of a file were: from which offset to which, ascending."""
+        return sorted(
+            (damage.offset, damage.offset + damage.length)
+            for damage in self.known.values()
+            if (damage.segment, damage.generation) == (name, generation)
+            and damage.first_seq > 0
+            and damage.length > 0
+        )
+
     def copied(self, files: set[tuple[str, int]]) -> list[Damage]:
         """Return what was copied from files, given by name and generation."""
         waiting = {damage.key for damage in self.waiting}
@@ -194,15 +204,19 @@ def parse_line(line: bytes) -> Damage | None:
         return None
 
 
-def open_quarantine(log: "StreamLog", recovery: "Recovery", *, exists: bool = True) -> None:
-    """Load the findings of earlier starts, if any, and add those of opening the stream."""
-    bad_lines = log.quarantine.load(log.segments.files, log.segments.folder) if exists else 0
+def load_quarantine(log: "StreamLog", recovery: "Recovery") -> None:
+    """Load the findings of earlier starts, before the replay."""
+    bad_lines = log.quarantine.load(log.segments.files, log.segments.folder)
     if bad_lines:
         recovery.notes.append(
             f"{bad_lines} lines of {FOLDER}/{LINES} are damaged: what they said about damage "
             "found earlier is lost"
         )
     log.quarantine.forget_unread()
+
+
+def open_quarantine(log: "StreamLog", recovery: "Recovery") -> None:
+    """Add the findings of opening the stream."""
     note_recovery(log, recovery)
     record_missing(log)
     forget_lost(log)

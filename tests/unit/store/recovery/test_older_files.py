@@ -330,3 +330,27 @@ def test_the_end_of_a_copy_is_not_missed_with_segments_after_it(bench: Bench) ->
     bench.reopen(bench.disk)
 
     assert outdated(bench) == []
+
+
+@pytest.mark.parametrize("ended", ["stopped", "killed"])
+def test_a_lost_message_does_not_count_towards_the_limits_at_a_later_start(
+    bench: Bench, ended: str
+) -> None:
+    """The index file still had it, and the oldest message was removed instead."""
+    bench.limit(5, 0, 0)
+    fill(bench, 5)
+    keep_house(bench)
+    columns = next(rows for rows in bench.log.index.segments if rows.last_seq() >= 3)
+    path = bench.log.segments.folder / columns.name
+    bench.disk.flip(path, (int(columns.offset_at(3 - columns.base)) + 500) * 8)
+    bench.reopen()
+    assert set(messages(bench.log, set())) == {1, 2, 4, 5}
+    keep_house(bench)
+    assert bench.log.quarantine.lost == [(3, 3)]
+    bench.publish(b"new")
+    expected = set(messages(bench.log))
+    assert expected == {1, 2, 4, 5, 6}
+
+    bench.reopen(None if ended == "stopped" else bench.disk.survivor())
+
+    assert set(messages(bench.log)) == expected

@@ -172,9 +172,10 @@ class StreamLog:
         """Return what the next group needs before its write; None if nothing."""
         durability = self.durability
         floor = durability.floor_for(self.staged.seq)
-        # The level was lower before: everything before a group must be on disk with it. And a
-        # segment with a successor is durable to its end.
-        sync = (durability.unsynced and durability.durable) or (
+        # The level was lower before: everything before a group must be on disk with it. So must
+        # what a configuration depends on, at any level. And a segment with a successor is durable
+        # to its end.
+        sync = (durability.unsynced and (durability.durable or self.staged.configures)) or (
             durability.unsynced_segment and roll
         )
         manifests_of = ""

@@ -20,8 +20,8 @@ _TOGETHER: Final = 512
 def replay_index_file(log: StreamLog, data: bytes, lost: list[tuple[int, int]]) -> i64:
     """Apply the entries of an index file to the newest segment added; return the record count.
 
-    ``lost``: ranges of the segment whose messages were lost (``quarantine.py``). They do not count:
-    others were stored since, and no limit removed an older message for them.
+    ``lost``: ranges of the segment whose messages were lost (``quarantine.py``). They do not
+    count: others were stored since, and no limit removed an older message for them.
     """
     at: i64 = 16 + ((read_i64_le(data, 0) >> 32) & _LOW)
     index = log.index

@@ -18,6 +18,7 @@ from jetspark.store.memory import MemoryFiles
 from jetspark.units import Nanoseconds
 
 MIB = 1 << 20
+SECOND = 1_000_000_000
 ROOT = KeptPath("/store")
 BIG = b"x" * 400_000  # more than the filler that lies there already
 
@@ -237,3 +238,23 @@ def test_a_stream_whose_file_could_not_be_truncated_on_a_full_disk_takes_message
 
     assert (stream.log.access.failed, stream.log.access.full) == (False, False)
     assert b'"seq":3' in publish(bench, stream, b"y")
+
+
+@pytest.mark.parametrize("durability", ["durable", "interval", "async"])
+def test_messages_that_expired_stay_away_when_max_age_is_removed(
+    disk: SimulatedDisk, durability: str
+) -> None:
+    """At a lower level the record said which message was the first when it was last synced."""
+    bench = Bench(ROOT, disk, durability=durability)
+    config = StreamConfig(name="S", subjects=("s.>",), max_age=Nanoseconds(20 * SECOND))
+    stream = bench.engine.create_stream(prepared(config), bench.now)
+    for _ in range(3):
+        publish(bench, stream, b"x")
+    bench.wait(30)
+    assert b'"messages":0' in bench.request(
+        b"STREAM.UPDATE.S", b'{"name":"S","subjects":["s.>"],"max_age":0}'
+    )
+
+    bench.restart()
+
+    assert b'"messages":0' in bench.request(b"STREAM.INFO.S")

@@ -433,8 +433,9 @@ class Judge:
         before = self._served.get(number)
         if before is not None:
             other = before ^ served.keys()
-            if damaged and log.limits.any:
-                # A message that is known to be lost counts no more: an evicted one may be back.
+            if damaged:
+                # A message that is known to be lost does not count, for a limit or a purge that
+                # keeps some: one that was removed may be back.
                 other -= served.keys() & model.deleted.keys()
             if other:
                 raise Violation(f"stream {number}: another start finds {other}")

@@ -5,9 +5,9 @@
 - ``async``: the same with a long period; streams request it (``persist_mode: async``).
 
 At the lower levels a power failure may lose what was stored since the last sync, and nothing else:
-a replacement is synced before the original is removed, a segment is synced before its successor is
-started, a log when it is closed. Sequences that readers saw are not reused either: before a group
-is written, a manifest reserves them, many at a time.
+a replacement is synced before the original is removed, a segment before its successor is started,
+everything before a configuration is written, a log when it is closed. Sequences that readers saw
+are not reused either: before a group is written, a manifest reserves them, many at a time.
 """
 
 from typing import Final

@@ -63,6 +63,7 @@ from tests.campaigns.store.damage import run_flips  # noqa: E402
 from tests.campaigns.store.files import run_file_faults  # noqa: E402
 from tests.campaigns.store.lost_files import run as run_lost_files  # noqa: E402
 from tests.campaigns.store.mutations import run_mutations  # noqa: E402
+from tests.campaigns.store.replaced_files import run as run_replaced_files  # noqa: E402
 from tests.campaigns.store.rewrites import run_rewrites  # noqa: E402
 from tests.campaigns.store.shared import run_damaged, run_shared  # noqa: E402
 from tests.campaigns.turns import campaign as run_turns  # noqa: E402
@@ -225,6 +226,14 @@ def lost_files(deadline: float, seed: int) -> str:
     while time.monotonic() < deadline:
         total += run_lost_files(10, seed + total)
     return f"{total} stores with several damaged files, no silent loss, no sequence reused"
+
+
+def replaced_files(deadline: float, seed: int) -> str:
+    """Files of a store that are from another time or place."""
+    total = 0
+    while time.monotonic() < deadline:
+        total += run_replaced_files(10, seed + total)
+    return f"{total} stores with files of other times and places, nothing wrong silently"
 
 
 def mutations(deadline: float, seed: int) -> str:
@@ -539,6 +548,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     flips,
     files,
     lost_files,
+    replaced_files,
     mutations,
     rewrites,
     fuzz_protocol,

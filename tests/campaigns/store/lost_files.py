@@ -17,8 +17,8 @@ acknowledged:
 
 No one can see that a folder is an older state of itself when all that says otherwise is lost: with
 no manifest of today, a loss need only be reported somewhere in the stream, and with an older one
-in its place not even that (``Damage.informed``, ``Damage.outdated``). The state of a consumer, and
-deletions, that were the last records of the log may be lost with its end.
+in its place not even that (``Damage.informed``, ``Damage.outdated``). ``replaced_files.py`` has
+more kinds of damage.
 """
 
 import argparse
@@ -202,12 +202,6 @@ class Judge:
         self._random = Random(str(damage))
         self._publishes = True
 
-    @property
-    def _lost_end(self) -> bool:
-        """Whether the last records of the log may be gone."""
-        newest = [path for path in self._life.files() if path.suffix == ".seg"][-1]
-        return newest in self._damage.kinds
-
     def check(self) -> None:
         """Raise Violation when a promise is broken."""
         served: set[int] | None = None
@@ -250,7 +244,7 @@ class Judge:
         damaged = bool(log.quarantine.known or self._notes)
         # Where a sequence may be given out again, what was deleted is not what it stands for.
         known = self._life.deleted | self._acked
-        if not damaged and not self._lost_end:
+        if not damaged and not self._damage.outdated:
             known = self._acked
         wrong = [seq for seq in served if known.get(seq) != served[seq]]
         if wrong:
@@ -262,7 +256,7 @@ class Judge:
         if before is not None and set(served) != before:
             raise Violation(f"a second start finds other messages: {before ^ set(served)}")
         consumer = consumers(log).get(CONSUMER, (b"", b"", ()))
-        if consumer != self._life.state and not (damaged or self._lost_end):
+        if consumer != self._life.state and not (damaged or self._damage.outdated):
             raise Violation("the consumer is not as it was, and nobody says so")
         if self._publishes and not log.access.read_only:
             seq = int(log.staged.add_message(b"s.new", 0, b"new\r\n", 10_000))

@@ -89,10 +89,13 @@ def age(log: StreamLog) -> None:
     """Give a new stream its first manifests, and remove the filler that it had instead."""
     name = log.index.segments[-1].name
     write_manifests(
-        log.segments.files, log.segments.folder, log.identity, Stored(segments=(name,))
+        log.segments.files,
+        log.segments.folder,
+        log.identity,
+        Stored(segments=(name,), versions=((0, 0),)),
     )
     log.segments.manifests_written()
-    log.upkeep.note_segments((name,))
+    log.upkeep.note_segments((name,), ((0, 0),))
     log.segments.cut()
 
 

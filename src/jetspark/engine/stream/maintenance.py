@@ -89,7 +89,8 @@ class Maintenance:
         if log.access.full:
             full = not reserve.has_room(now)
             log.access.set_full(full)
-            wait = SECOND if full else 0
+            # The truncation of what was partly written may have failed as well.
+            wait = SECOND if full or log.access.failed else 0
         elif log.access.failed:
             # What was staged before the failure is written to the end that would be truncated.
             idle = log.staged.is_idle

@@ -26,6 +26,7 @@ import msgspec
 from mypy_extensions import i64
 from xxhash import xxh3_64_digest
 
+from jetspark.store.files import Files
 from jetspark.store.format.manifest import unframe
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ SUBJECT: Final[i64] = -1
 RECORD: Final[i64] = -2
 FROM: Final[i64] = -3
 END: Final[i64] = -4
+# How many bytes of its segment an index file repeats.
+LAST: Final = 8
 STEP_MAX: Final[i64] = 0x7FFFFFFF
 
 
@@ -51,6 +54,9 @@ class IndexHead(msgspec.Struct, frozen=True, kw_only=True):
     covered: int
     # That of the file; a segment that was rewritten has another one.
     generation: int = 0
+    # The last bytes of the segment that it covers, the checksum of a record: others may have been
+    # written there since, if it was cut. Empty: not recorded, as in older versions.
+    last: bytes = b""
 
 
 _decoder: Final = msgspec.json.Decoder(IndexHead)
@@ -69,6 +75,16 @@ def read_index_file(log: "StreamLog", name: str) -> tuple[IndexHead, bytes] | No
     if head is None or head.segment != name:
         return None
     return (head, data) if head.first_offset <= head.covered else None
+
+
+def last_bytes(files: Files, handle: int, covered: int) -> bytes:
+    """Return the last bytes of the part of a segment that an index file covers."""
+    return files.read(handle, max(covered - LAST, 0), LAST)
+
+
+def is_of(head: IndexHead, files: Files, handle: int) -> bool:
+    """Return whether an index file was made from what a segment has now; raises OSError."""
+    return head.last in {b"", last_bytes(files, handle, head.covered)}
 
 
 def index_head(data: bytes, stream_id: int) -> IndexHead | None:

@@ -52,8 +52,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     No sequence up to ``sequence_floor`` is assigned again; it may be ahead of what was stored.
     ``last_seq`` was on disk when the manifest was written, ``segments`` existed, and the newest of
-    them had records up to ``end``: what is missing later is lost. None: not recorded, as in older
-    versions.
+    them had records up to ``end``: what is missing later is lost. ``versions`` has the generation
+    of each of ``segments`` and, of the full ones, the end of the records, in the same order: a
+    file that has less is an older version of itself. None: not recorded, as in older versions.
     """
 
     epoch: int
@@ -62,6 +63,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     last_seq: int = 0
     segments: tuple[str, ...] | None = None
     end: tuple[str, int] | None = None
+    versions: tuple[tuple[int, int], ...] | None = None
 
 
 class Stored(NamedTuple):
@@ -70,6 +72,7 @@ class Stored(NamedTuple):
     last_seq: int = 0
     segments: tuple[str, ...] = ()
     end: tuple[str, int] | None = None
+    versions: tuple[tuple[int, int], ...] = ()
 
 
 _manifest_decoder = msgspec.json.Decoder(Manifest)
@@ -210,9 +213,16 @@ def forget_segments(files: Files, folder: Path, stream_id: int, names: list[str]
         else:
             return
         assert found is not None, "one of the copies has names"
-        left = tuple(name for name in found.segments or () if name not in names)
+        listed = found.segments or ()
+        left = tuple(name for name in listed if name not in names)
+        versions = found.versions
+        if versions is not None:
+            pairs = zip(listed, versions, strict=False)
+            versions = tuple(version for name, version in pairs if name not in names)
         for step in (1, 2):
-            renewed = msgspec.structs.replace(found, epoch=found.epoch + step, segments=left)
+            renewed = msgspec.structs.replace(
+                found, epoch=found.epoch + step, segments=left, versions=versions
+            )
             write_manifest(files, folder, renewed)
 
 

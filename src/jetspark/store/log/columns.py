@@ -31,8 +31,10 @@ class Columns:
         # The accounted size of its messages: of those that exist, and of all in the file.
         self.weight: i64 = 0
         self.held: i64 = 0
-        # The length of a full file, how often it was rewritten, and whether it is compressed.
+        # The length of a full file and where its last record ends, how often it was rewritten, and
+        # whether it is compressed.
         self.length: i64 = 0
+        self.records_end: i64 = 0
         self.generation: i64 = 0
         self.packed: bool = False
         # Removed messages are in the file before these rows.
@@ -91,9 +93,10 @@ class Columns:
         self.generation = generation
         self.packed = packed
 
-    def seal(self, length: i64) -> None:
-        """Fix the length of the file: it is full."""
+    def seal(self, length: i64, records_end: i64) -> None:
+        """Fix the length of the file, which is full, and where its last record ends."""
         self.length = length
+        self.records_end = records_end
 
     def reopen(self, handle: i64) -> None:
         """Continue with another handle of the file."""

@@ -5,9 +5,9 @@
 - ``async``: the same with a long period; streams request it (``persist_mode: async``).
 
 At the lower levels a power failure may lose what was stored since the last sync, and nothing else:
-a replacement is synced before the original is removed, a segment is synced before its successor is
-started, a log when it is closed. Sequences that readers saw are not reused either: before a group
-is written, a manifest reserves them, many at a time.
+a replacement is synced before the original is removed, a segment before its successor is started,
+everything before a configuration is written, a log when it is closed. Sequences that readers saw
+are not reused either: before a group is written, a manifest reserves them, many at a time.
 """
 
 from typing import Final
@@ -47,8 +47,6 @@ class Durability:
         # The journal of the store, and the newest segment as the journal knows it.
         self.journal: Journal | None = None
         self.segment: JournaledSegment | None = None
-        # The first sequence at the last sync.
-        self.synced_first: i64 = 0
         # No later start assigns a sequence up to this one.
         self.sequence_floor: i64 = 0
         self.sequences_ahead: int = 0
@@ -86,23 +84,12 @@ class Durability:
         """Set whether it is time to sync what was acknowledged before it was on disk."""
         self.sync_due = due
 
-    @property
-    def first_seq(self) -> i64:
-        """Return the first sequence that is certain.
-
-        What is not on disk yet may be lost, and then the messages it evicted are in the stream
-        again.
-        """
-        return self.synced_first if self.unsynced else self.index.first_seq
-
     # Groups ------------------------------------------------------------------------------------
 
     def floor_for(self, staged_seq: i64) -> int:
         """Return the sequences to reserve before the next group is written; 0: none."""
         if self.durable:
             return 0
-        if not self.unsynced:
-            self.synced_first = self.index.first_seq
         if staged_seq > self.sequence_floor:
             return int(staged_seq) + self.sequences_ahead
         return 0

@@ -79,7 +79,7 @@ class Preparation:
                 raise
             self.synced = True
         if self.manifests_of and not self.has_manifests:
-            stored = Stored(segments=(self.manifests_of,))
+            stored = Stored(segments=(self.manifests_of,), versions=((0, 0),))
             write_manifests(self._files, self._folder, self._identity, stored)
             self.has_manifests = True
         if self.floor and not self.reserved:

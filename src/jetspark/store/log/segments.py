@@ -139,7 +139,7 @@ class Segments:
         start: i64 = 0
         if len(self.index.segments) > 0:
             start = self.index.segments[-1].start + self.end
-        self.seal()
+        self.seal(self.end)
         self.index.add_segment(done.fresh, begins.first_seq, start, begins.name)
         self.handle = done.fresh
         self.first_offset = len(begins.head)
@@ -149,12 +149,15 @@ class Segments:
             self.filler_max = min(FILLER_SIZE, self.size // 8)
         self.roll_due = False
 
-    def seal(self) -> None:
-        """Seal the newest segment, which is full: its length is known from now on."""
+    def seal(self, records_end: i64) -> None:
+        """Seal the newest segment, which is full: its length is known from now on.
+
+        ``records_end``: after that, recovery found invalid bytes, if anything.
+        """
         for columns in reversed(self.index.segments):
             if columns.handle != self.handle:
                 break
-            columns.seal(self.end)
+            columns.seal(self.end, records_end)
 
     def replace(self, fresh: int) -> None:
         """Continue with another handle of the newest file, truncated to its durable end."""

@@ -144,6 +144,8 @@ class Staged:
         # The atomic batch that is being staged, and the flags of its next record.
         self.batch: Batch | None = None
         self.batch_flags: i64 = 0
+        # Whether the open group has a configuration.
+        self.configures: bool = False
         # The configuration that was decided, and the limits in it.
         self.document: bytes = bytes(identity.config)
         self.revision: i64 = identity.revision
@@ -259,6 +261,7 @@ class Staged:
         self.open_messages = 0
         self.open_bytes = 0
         self.open_removals = 0
+        self.configures = False
         self.in_flight = group
         return group
 
@@ -956,14 +959,16 @@ class Staged:
         """Stage a configuration record with the limits.
 
         Its body: as-of sequence, revision, first sequence, three limits, document. Messages below
-        the first sequence were removed for reasons that are not recorded, such as their age.
+        the first sequence were removed for reasons that are not recorded, such as their age. What
+        evicted others must not be lost while this is kept: it is synced before (``configures``).
         """
+        self.configures = True
         self.document = document
         self.revision += 1
         body = BytesWriter()
         write_i64_le(body, self.seq)
         write_i64_le(body, self.revision)
-        write_i64_le(body, self.durability.first_seq)
+        write_i64_le(body, self.index.first_seq)
         write_i64_le(body, self.limits.max_msgs)
         write_i64_le(body, self.limits.max_bytes)
         write_i64_le(body, self.limits.max_per_subject)

@@ -186,9 +186,10 @@ class StreamLog:
         """Return what the next group needs before its write; None if nothing."""
         durability = self.durability
         floor = durability.floor_for(self.staged.seq)
-        # The level was lower before: everything before a group must be on disk with it. And a
-        # segment with a successor is durable to its end.
-        sync = (durability.unsynced and durability.durable) or (
+        # The level was lower before: everything before a group must be on disk with it. So must
+        # what a configuration depends on, at any level. And a segment with a successor is durable
+        # to its end.
+        sync = (durability.unsynced and (durability.durable or self.staged.configures)) or (
             durability.unsynced_segment and roll
         )
         manifests_of = ""
@@ -403,7 +404,7 @@ class StreamLog:
         self.durability.prepared(done)
         if done.has_manifests:
             self.segments.manifests_written()
-            self.upkeep.note_segments((done.manifests_of,))
+            self.upkeep.note_segments((done.manifests_of,), ((0, 0),))
         if done.fresh >= 0:
             self.segments.begin(done)
             self.durability.all_synced()
@@ -617,7 +618,7 @@ class StreamLog:
         if manifest is not None:
             self.durability.adopt_floor(manifest.sequence_floor)
             self.upkeep.note_stored(manifest.last_seq, manifest.end)
-            self.upkeep.note_segments(manifest.segments or ())
+            self.upkeep.note_segments(manifest.segments or (), manifest.versions or ())
 
     def note_missing(self, ranges: list[tuple[int, int]]) -> None:
         """Note sequences that recovery did not find."""

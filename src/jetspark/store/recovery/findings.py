@@ -94,6 +94,9 @@ class Recovery:
         self.truncated: list[tuple[str, int, int]] = []
         # It is unknown whether messages are lost: the file, how many were found, and why.
         self.doubted: list[tuple[str, int, str]] = []
+        # Older versions of files: the file, which generation and which end a manifest says it has,
+        # and the reason.
+        self.outdated: list[tuple[str, int, int, str]] = []
         # What the disk failed to read: (offset in the whole log, length); replaced by zeros.
         self.unread: list[tuple[int, int]] = []
         # Files of another stream: their name now, their length, and the reason.
@@ -129,6 +132,10 @@ class Recovery:
     def is_unread(self, where: int, length: int) -> bool:
         """Return whether the disk failed to read part of a range."""
         return any(a < where + length and where < a + size for a, size in self.unread)
+
+    def is_damaged(self, where: int, length: int) -> bool:
+        """Return whether part of a range is damaged."""
+        return any(a < where + length and where < a + size for a, size in self.damaged)
 
     def is_stored(self, stored: int) -> bool:
         """Return whether a range without a verdict has a message up to this sequence."""

@@ -16,7 +16,7 @@ import msgspec
 
 from jetspark.errors.storage import CorruptRecord
 from jetspark.store.files import NO_SPACE, Files
-from jetspark.store.format.index_file import SUFFIX, IndexHead, read_index_file
+from jetspark.store.format.index_file import SUFFIX, IndexHead, is_of, read_index_file
 from jetspark.store.format.manifest import (
     COPIES,
     Identity,
@@ -63,7 +63,7 @@ from jetspark.store.recovery.tail import Tail
 from jetspark.store.upkeep.counts import UpkeepRates
 from jetspark.store.upkeep.drop import SegmentRemoval
 from jetspark.store.upkeep.quarantine import FOLDER as QUARANTINE
-from jetspark.store.upkeep.quarantine import open_quarantine
+from jetspark.store.upkeep.quarantine import load_quarantine, open_quarantine
 from jetspark.store.upkeep.scrub import NAME as SCRUBBED
 from jetspark.store.upkeep.scrub import read_scrubbed
 
@@ -87,6 +87,17 @@ class Replayed(NamedTuple):
     has_filler: bool = False
     is_torn: bool = False
     is_young: bool = False
+
+
+class FoundFile(NamedTuple):
+    """What was found of a segment with a valid head.
+
+    ``start``: where it starts in the whole log; ``good``: the end of its valid records.
+    """
+
+    generation: int
+    start: int
+    good: int
 
 
 class StreamUnidentified(CorruptRecord):
@@ -122,6 +133,8 @@ class StreamFolder:
         # Up to which position rewritten segments go, and the files that they replace.
         self._through = 0
         self._litter: list[str] = []
+        # The replayed segments with a valid head.
+        self._found: dict[str, FoundFile] = {}
         # The last sequence that was on disk according to a manifest.
         self._stored = 0
         # The newest segment was truncated because it was far too long.
@@ -188,6 +201,8 @@ class StreamFolder:
         if not is_copy(identity):
             noted = manifest.last_seq if manifest is not None else 0
             self._stored = max(noted, self._groups.damaged_seq)
+        if QUARANTINE in self._names:
+            load_quarantine(log, recovery)
         try:
             newest = self._replay_all(log, manifest, segments, recovery)
             if newest.is_young:
@@ -196,8 +211,10 @@ class StreamFolder:
             if manifest is not None:
                 self._miss_oldest(manifest, segments, recovery)
             floor = self._miss_newest(log, manifest, segments, recovery)
-            if manifest is not None and manifest.end is not None:
-                self._miss_end(log, manifest.end, newest, recovery)
+            if manifest is not None:
+                if manifest.end is not None:
+                    self._miss_end(log, manifest.end, newest, recovery)
+                self._miss_versions(log, manifest, recovery)
             if damaged:
                 floor = max(floor, self._doubt_end(log, manifest, segments, newest, recovery))
             if not segments:
@@ -210,7 +227,7 @@ class StreamFolder:
                 # Its replay has no limits from the hole on: later records go to a segment whose
                 # head states them.
                 log.segments.want_roll()
-            open_quarantine(log, recovery, exists=QUARANTINE in self._names)
+            open_quarantine(log, recovery)
             if SCRUBBED in self._names:
                 log.upkeep.adopt_scrubbed(read_scrubbed(log))
             self._check_consumers(log, recovery)
@@ -311,8 +328,7 @@ class StreamFolder:
             return
         start = int(log.index.segments[-1].start)
         place = (start + newest.good, end[1] - newest.good)
-        known = any(a < sum(place) and place[0] < a + size for a, size in recovery.damaged)
-        if known or recovery.truncated or recovery.is_unread(*place):
+        if recovery.is_damaged(*place) or recovery.truncated or recovery.is_unread(*place):
             return
         last = int(log.index.last_seq)
         reason = (
@@ -321,6 +337,42 @@ class StreamFolder:
         )
         recovery.doubted.append((end[0], last, reason))
         recovery.notes.append(reason)
+
+    def _miss_versions(self, log: StreamLog, manifest: Manifest, recovery: Recovery) -> None:
+        """Report files that are older versions of themselves.
+
+        They may be complete, and have what was removed when they were rewritten; or lack what was
+        written later: missing messages are reported as such, other records are not noticed
+        otherwise.
+        """
+        newest = log.index.segments[-1].name if log.index.segments else ""
+        listed = zip(manifest.segments or (), manifest.versions or (), strict=False)
+        for name, (generation, records_end) in listed:
+            found = self._found.get(name)
+            if found is None:
+                continue  # missing, or its head is damaged
+            expected = records_end
+            if manifest.end is not None and manifest.end[0] == name != newest:
+                # It was the newest one. If it still is, `_miss_end` reports its end.
+                expected = max(expected, manifest.end[1])
+            if found.generation < generation:
+                lacks = f"it has generation {found.generation}, the last one had {generation}"
+            elif name == newest and (log.access.read_only or is_copy(log.identity)):
+                # Its end is not lost (`_miss_newest`); segments after it may be.
+                continue
+            elif found.generation == generation and found.good < expected:
+                place = (found.start + found.good, expected - found.good)
+                if recovery.is_damaged(*place) or recovery.is_unread(*place):
+                    continue
+                lacks = f"{place[1]} bytes at its end are missing"
+            else:
+                continue
+            reason = (
+                f"the segment is an older version of itself ({lacks}): changes were lost "
+                "(deletes, purges, states of consumers), so deleted messages may exist again"
+            )
+            recovery.outdated.append((name, generation, expected, reason))
+            recovery.notes.append(f"{name}: {reason}")
 
     def _doubt_end(
         self,
@@ -389,7 +441,7 @@ class StreamFolder:
                     self._add_pending(log, good, replayed.length, recovery)
                 recovery.settle(DAMAGED, 0)
                 log.segments.records_end(replayed.length)
-                log.segments.seal()
+                log.segments.seal(good)
         if self._litter:
             # Before anything else is removed: they contain what was removed.
             log.upkeep.remove_later(
@@ -425,7 +477,7 @@ class StreamFolder:
         index_file = read_index_file(log, name) if name + SUFFIX in self._names else None
         if index_file is not None and index_file[0].covered > size:
             if newest:
-                self._forget_index_file(log, name, recovery)
+                self._forget_index_file(log, name, "covers more than its segment has", recovery)
         # With sequences that are used already, each record must be checked.
         elif index_file is not None and log.index.last_seq < first_seq:
             ready = self._replay_index_file(log, index_file, recovery, newest=newest)
@@ -444,6 +496,8 @@ class StreamFolder:
             self._apply_head(log, head[0])
         later = self._later(log, name)
         good = int(replay_segment(log, data, first_offset, recovery, later, sealed=not newest))
+        if head:
+            self._found[name] = FoundFile(int(head[0].generation), start, good)
         replayed = self._replayed(data, good, head is not None)
         if newest and head is None and good == 0 and not log.access.read_only and not unread:
             fresh = encode_head(log.identity, first_seq, first_position)
@@ -500,27 +554,38 @@ class StreamFolder:
         handle, size = int(log.segments.handle), int(log.segments.filled_to)
         try:
             head = read_head(self._files.read(handle, 0, first_offset))
+            is_of_content = is_of(index_file[0], self._files, handle)
         except OSError:
             head = None
-        if head is None or head[0].generation != index_file[0].generation:
+            is_of_content = False
+        name = index_file[0].segment
+        if head is not None and head[0].generation < index_file[0].generation:
+            # The segment is an older version of itself, and gets this generation again when it is
+            # rewritten.
+            self._forget_index_file(log, name, "is of a newer version of its segment", recovery)
+            return None
+        if head is None or head[0].generation != index_file[0].generation or not is_of_content:
             return None
         log.segments.records_begin(first_offset)
         self._apply_head(log, head[0])
-        recovery.note_records(replay_index_file(log, index_file[1]))
+        lost = log.quarantine.lost_ranges(name, int(head[0].generation))
+        recovery.note_records(replay_index_file(log, index_file[1], lost))
         log.upkeep.note_indexed(index_file[0].segment, covered)
         rest, unread = read_pages(self._files, handle, covered, max(size - covered, 0))
         start = int(log.index.segments[-1].start)
         recovery.note_read(first_offset + len(index_file[1]) + len(rest), start, unread)
-        later = self._later(log, log.index.segments[-1].name)
+        later = self._later(log, name)
         if not rest and not newest:
             # Not even zeros in its place: a stream has many full segments, of 32 MB.
             replay_segment(log, b"", covered, recovery, later)
+            self._found[name] = FoundFile(int(head[0].generation), start, covered)
             return Replayed(b"", covered, covered)
         # The part that the index file covers is not read; the rest must keep its offsets.
         data = bytes(covered) + rest
         if newest:
             data = self._proven(log, data, covered, recovery)
         good = int(replay_segment(log, data, covered, recovery, later))
+        self._found[name] = FoundFile(int(head[0].generation), start, good)
         return self._replayed(data, good, True)
 
     def _later(self, log: StreamLog, name: str) -> LaterSegments:
@@ -528,8 +593,10 @@ class StreamFolder:
         begins = self._begins[bisect_right(self._begins, name, key=itemgetter(1)) :]
         return LaterSegments(self._files, self._folder, log.identity.stream_id, begins)
 
-    def _forget_index_file(self, log: StreamLog, name: str, recovery: Recovery) -> None:
-        """Remove the index file of a newest segment that is shorter than it says.
+    def _forget_index_file(
+        self, log: StreamLog, name: str, problem: str, recovery: Recovery
+    ) -> None:
+        """Remove the index file of a segment that is less than it says.
 
         Before anything is written there: the next start would consider that indexed.
         """
@@ -538,8 +605,8 @@ class StreamFolder:
         except OSError as error:
             log.access.stop()
             recovery.notes.append(
-                f"the stream is read-only: {name + SUFFIX} covers more than its segment contains, "
-                f"and cannot be removed: {error}"
+                f"the stream is read-only: {name + SUFFIX} {problem}, and cannot be removed: "
+                f"{error}"
             )
 
     def _replayed(self, data: bytes, good: int, whole_head: bool) -> Replayed:

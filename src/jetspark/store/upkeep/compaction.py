@@ -274,7 +274,7 @@ class Compactor(Task):
         if any(columns.forgotten for columns in old):
             rows[0].follow_removed()
         for columns in rows:
-            columns.seal(self.written)
+            columns.seal(self.written, self.written)
             columns.apply_head(self.generation, self.packed)
         self.output = -1
         log.index.replace_rows(at, len(old), rows)

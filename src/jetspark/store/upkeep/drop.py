@@ -26,6 +26,9 @@ def detach(log: "StreamLog") -> "SegmentRemoval | None":
     written for messages: a crash before that leaves a segment that replays to nothing. Its
     consumer records are staged again first, and it is removed once they are durable.
     """
+    if log.quarantine.unrecorded and not (log.access.full or log.upkeep.space_wanted):
+        # What is missing shows in the gap after this segment.
+        return None
     segments = log.index.segments
     count = 0
     while count < len(segments) and segments[count].handle == segments[0].handle:

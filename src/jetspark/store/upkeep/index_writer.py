@@ -20,6 +20,7 @@ from jetspark.store.format.index_file import (
     SUFFIX,
     VERSION,
     IndexHead,
+    last_bytes,
 )
 from jetspark.store.format.manifest import frame
 from jetspark.store.format.record import (
@@ -153,6 +154,7 @@ class IndexWriter(Task):
             first_offset=int(first),
             covered=int(self.end),
             generation=int(self.generation),
+            last=last_bytes(self.files, int(self.handle), int(self.end)),
         )
         self.pieces.write(frame(MAGIC, msgspec.json.encode(head)))
         # As its name says: records that belong before it are not trusted.

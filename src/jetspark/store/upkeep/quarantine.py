@@ -73,6 +73,8 @@ class Quarantine:
         self.news: list[Damage] = []
         # Copying failed.
         self.refused: bool = False
+        # A start found files, or parts of them, missing, and could not record that.
+        self.unrecorded: bool = False
 
     def note(self, damage: Damage) -> None:
         """Add damage; a known place is added once, unless it has grown."""
@@ -104,6 +106,10 @@ class Quarantine:
         """Note that copying failed: no retry before the next segment is started."""
         self.refused = True
 
+    def note_unrecorded(self, unrecorded: bool) -> None:
+        """Note whether only the other files tell that some are missing."""
+        self.unrecorded = unrecorded
+
     def retry(self) -> None:
         """Note that a segment was started: copying is worth another try."""
         self.refused = False
@@ -112,6 +118,16 @@ class Quarantine:
         """Return what was found since the last call: for advisories, metrics and logs."""
         news, self.news = self.news, []
         return news
+
+    def lost_ranges(self, name: str, generation: int) -> list[tuple[int, int]]:
+        """Return where the lost messages of a file were: from which offset to which, ascending."""
+        return sorted(
+            (damage.offset, damage.offset + damage.length)
+            for damage in self.known.values()
+            if (damage.segment, damage.generation) == (name, generation)
+            and damage.first_seq > 0
+            and damage.length > 0
+        )
 
     def copied(self, files: set[tuple[str, int]]) -> list[Damage]:
         """Return what was copied from files, given by name and generation."""
@@ -188,18 +204,44 @@ def parse_line(line: bytes) -> Damage | None:
         return None
 
 
-def open_quarantine(log: "StreamLog", recovery: "Recovery", *, exists: bool = True) -> None:
-    """Load the findings of earlier starts, if any, and add those of opening the stream."""
-    bad_lines = log.quarantine.load(log.segments.files, log.segments.folder) if exists else 0
+def load_quarantine(log: "StreamLog", recovery: "Recovery") -> None:
+    """Load the findings of earlier starts, before the replay."""
+    bad_lines = log.quarantine.load(log.segments.files, log.segments.folder)
     if bad_lines:
         recovery.notes.append(
             f"{bad_lines} lines of {FOLDER}/{LINES} are damaged: what they said about damage "
             "found earlier is lost"
         )
     log.quarantine.forget_unread()
+
+
+def open_quarantine(log: "StreamLog", recovery: "Recovery") -> None:
+    """Add the findings of opening the stream."""
     note_recovery(log, recovery)
+    record_missing(log)
     forget_lost(log)
     pin(log)
+
+
+def record_missing(log: "StreamLog") -> None:
+    """Write lines for what is missing, before anything else changes.
+
+    There are no bytes to copy, and nothing but a gap between other files, or an older manifest,
+    says the same to the next start: files with nothing left in them are removed, and manifests
+    written, right after this. If it fails, both wait until the lines are written.
+    """
+    quarantine = log.quarantine
+    missing = [damage for damage in quarantine.waiting if damage.offset < 0 and not damage.unread]
+    if not missing:
+        return
+    waiting = {damage.key for damage in quarantine.waiting}
+    before = [damage for key, damage in quarantine.known.items() if key not in waiting]
+    files, folder = log.segments.files, log.segments.folder / FOLDER
+    try:
+        files.make_folder(folder)
+        files.replace(folder / LINES, b"".join(map(format_line, before + missing)))
+    except OSError:
+        quarantine.note_unrecorded(True)
 
 
 def reason_of(unread: bool, doubtful: bool) -> str:
@@ -259,6 +301,11 @@ def note_recovery(log: "StreamLog", recovery: "Recovery") -> None:
     for name, seq, reason in recovery.doubted:
         # No place, as above.
         log.quarantine.note(Damage(segment=name, offset=-seq - 1, length=0, reason=reason))
+    for name, generation, end, reason in recovery.outdated:
+        # No place either; of the version that is lost.
+        log.quarantine.note(
+            Damage(segment=name, offset=-end - 1, length=0, reason=reason, generation=generation)
+        )
     for name, length, reason in recovery.foreign:
         log.quarantine.note(
             Damage(
@@ -404,6 +451,7 @@ class Quarantining(Task):
         if log.closed:
             return
         log.quarantine.note_copied(self.done)
+        log.quarantine.note_unrecorded(False)
         forget_lost(log)
         pin(log)
         log.upkeep.compact_again()

@@ -129,7 +129,7 @@ def compactor(
         for columns in file.rows:
             source.note(columns)
         sources.append(source)
-    generation = max(int(file.rows[0].generation) for file in run) + 1
+    generation = next_generation(log, run)
     fresh = msgspec.structs.replace(
         after[0],
         first_seq=run[0].name_parts()[0],
@@ -158,6 +158,21 @@ def compactor(
 def sources_of(run: list[SegmentFile]) -> set[tuple[str, int]]:
     """Return names and generations of the files of a run."""
     return {(file.name, int(file.rows[0].generation)) for file in run}
+
+
+def next_generation(log: "StreamLog", run: list[SegmentFile]) -> int:
+    """Return the generation of the file that a run becomes.
+
+    Higher than any that the first file of the run had: if that is an older version of itself
+    (``recovery/stream_folder.py``), what was derived from the lost one, or recorded as damaged in
+    it, must not be taken for the new one's.
+    """
+    known = [
+        damage.generation
+        for damage in log.quarantine.known.values()
+        if damage.segment == run[0].name
+    ]
+    return max([int(file.rows[0].generation) for file in run] + known) + 1
 
 
 def rows_before(files: list[SegmentFile]) -> Iterator[Before]:

@@ -70,9 +70,10 @@ class Upkeep:
         self.scrub_at: i64 = 0
         # A manifest is older than the log.
         self.manifest_due: bool = False
-        # The files and the last sequence in the manifests, and whether it is time to update them
-        # (``manifests.py``).
+        # The files, their versions and the last sequence in the manifests, and whether it is time
+        # to update them (``manifests.py``).
         self.noted_segments: tuple[str, ...] = ()
+        self.noted_versions: tuple[tuple[int, int], ...] = ()
         self.noted_seq: i64 = 0
         self.noted_end: tuple[str, int] | None = None
         self.note_due: bool = False
@@ -226,10 +227,13 @@ class Upkeep:
         """Set whether it is time to record how far the stream is stored."""
         self.note_due = due
 
-    def note_segments(self, segments: tuple[str, ...]) -> None:
-        """Note that the manifests list the files, or that this was tried."""
+    def note_segments(
+        self, segments: tuple[str, ...], versions: tuple[tuple[int, int], ...]
+    ) -> None:
+        """Note that the manifests list the files in these versions, or that this was tried."""
         self.note_due = False
         self.noted_segments = segments
+        self.noted_versions = versions
 
     def note_stored(self, seq: int, end: tuple[str, int] | None) -> None:
         """Note that the manifests say that the stream is stored up to here."""

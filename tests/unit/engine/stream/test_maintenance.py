@@ -18,6 +18,7 @@ from jetspark.store.memory import MemoryFiles
 from jetspark.units import Nanoseconds
 
 MIB = 1 << 20
+SECOND = 1_000_000_000
 ROOT = KeptPath("/store")
 BIG = b"x" * 400_000  # more than the filler that lies there already
 
@@ -219,3 +220,41 @@ def test_a_stream_in_memory_does_not_survive_a_start_and_touches_no_disk(
     assert disk.steps == before
     bench.restart()
     assert bench.engine.streams == {}
+
+
+def test_a_stream_whose_file_could_not_be_truncated_on_a_full_disk_takes_messages_again(
+    disk: SimulatedDisk,
+) -> None:
+    """Some file systems refuse a truncation, too, when they are full."""
+    bench = Bench(ROOT, disk)
+    stream = bench.create()
+    assert b'"seq":1' in publish(bench, stream, b"x")
+    disk.fail(1, errno.ENOSPC, times=4)
+    assert b"insufficient resources" in publish(bench, stream, b"x" * 1500)
+    assert (stream.log.access.failed, stream.log.access.full) == (True, True)
+    disk.forget_failures()
+
+    bench.wait(20)
+
+    assert (stream.log.access.failed, stream.log.access.full) == (False, False)
+    assert b'"seq":3' in publish(bench, stream, b"y")
+
+
+@pytest.mark.parametrize("durability", ["durable", "interval", "async"])
+def test_messages_that_expired_stay_away_when_max_age_is_removed(
+    disk: SimulatedDisk, durability: str
+) -> None:
+    """At a lower level the record said which message was the first when it was last synced."""
+    bench = Bench(ROOT, disk, durability=durability)
+    config = StreamConfig(name="S", subjects=("s.>",), max_age=Nanoseconds(20 * SECOND))
+    stream = bench.engine.create_stream(prepared(config), bench.now)
+    for _ in range(3):
+        publish(bench, stream, b"x")
+    bench.wait(30)
+    assert b'"messages":0' in bench.request(
+        b"STREAM.UPDATE.S", b'{"name":"S","subjects":["s.>"],"max_age":0}'
+    )
+
+    bench.restart()
+
+    assert b'"messages":0' in bench.request(b"STREAM.INFO.S")

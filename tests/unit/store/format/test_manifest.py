@@ -45,7 +45,10 @@ def test_both_copies_exist_from_the_beginning(disk: SimulatedDisk) -> None:
     write_manifests(disk, FOLDER, IDENTITY, Stored())
 
     assert disk.list_folder(FOLDER) == sorted(COPIES)
-    assert read_manifests(disk, FOLDER) == (Manifest(epoch=2, identity=IDENTITY, segments=()), [])
+    assert read_manifests(disk, FOLDER) == (
+        Manifest(epoch=2, identity=IDENTITY, segments=(), versions=()),
+        [],
+    )
 
 
 def test_the_newest_copy_is_the_truth(disk: SimulatedDisk) -> None:

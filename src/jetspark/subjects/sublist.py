@@ -45,8 +45,11 @@ __all__ = ["CACHE_SIZE", "WIDTH_MAX", "LongSearch", "Match", "Sublist"]
 CACHE_SIZE: Final = 32_768
 """Results per cache, unless the constructor is given another number."""
 
-WIDTH_MAX: Final = 131_072
-"""Clients may not add patterns with which a search visits more nodes: it takes about 20 ms."""
+WIDTH_MAX: Final = 32_768
+"""Clients may not add patterns with which a search visits more nodes.
+
+It takes up to 6 ms then, and not all searches are split into steps.
+"""
 
 # A full cache evicts one entry in this many, spread over all of them: with subjects used
 # cyclically, evicting the oldest would evict exactly those needed next.

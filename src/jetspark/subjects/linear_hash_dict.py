@@ -80,6 +80,17 @@ class LinearHashDict:
                 found.append(value)
         return found
 
+    def free_some(self, count: i64) -> None:
+        """Remove at least ``count`` entries, or all, of a dict that is not needed any more.
+
+        Nothing else may be done with it afterwards.
+        """
+        while count > 0 and len(self._parts) > 0:
+            part = self._parts.pop()
+            self.whole = None
+            self._count -= len(part)
+            count -= len(part)
+
     def _part(self, key: bytes) -> dict[bytes, Any]:
         number = i64(hash(key))
         place = number & self._mask

@@ -1,6 +1,6 @@
 """The duplicate window: recent message ids of a stream (wire.md, Publishing).
 
-A dict for lookups, a queue in order of arrival for expiry. Ids of staged messages are in it too,
+Dicts for lookups, a queue in order of arrival for expiry. Ids of staged messages are in it too,
 because decisions use staged state; ``forget_after`` removes them again if their group failed.
 """
 
@@ -9,12 +9,17 @@ from typing import Final
 from librt.vecs import append, pop, vec
 from mypy_extensions import i64
 
+from jetspark.subjects.linear_hash_dict import LinearHashDict
+
 # The queue is compacted when this many entries at its front are unused and most of it.
 COMPACT_AFTER: Final[i64] = 4096
 # A message forgets at most this many ids that are older than the window, which is more than it
 # adds; a turn of the stream's own forgets this many. A million at once would take 60 ms.
 FORGOTTEN_WITH_EACH: Final[i64] = 64
 FORGOTTEN_AT_ONCE: Final[i64] = 16_384
+# Ids beyond these are in a dict that grows in steps: growing beyond 175,000 entries would take 7
+# ms at once, beyond 700,000 25. That dict takes a tenth longer for each message.
+FIRST_MAX: Final[i64] = 131_072
 
 
 class DuplicateWindow:
@@ -24,13 +29,15 @@ class DuplicateWindow:
     forgetting an id early would accept a duplicate.
     """
 
-    def __init__(self, window_ns: i64, max_ids: i64) -> None:
+    def __init__(self, window_ns: i64, max_ids: i64, first_max: i64 = FIRST_MAX) -> None:
         self.window: i64 = window_ns
         self.max_ids: i64 = max_ids
-        # By id; some of them are older than the window: their sequences are below ``_live``.
-        # One dict, although it takes 25 ms to grow with 700,000 ids: one that grows in steps takes
-        # a tenth longer for each message.
-        self._sequences: dict[bytes, int] = {}
+        self._first_max: i64 = first_max
+        # By id; some of them are older than the window: their sequences are below ``_live``. No id
+        # is in both; the second one is used while there are ids in it.
+        self._first: dict[bytes, int] = {}
+        self._others: LinearHashDict = LinearHashDict()
+        self._has_others: bool = False
         self._live: i64 = 0
         self._newest_seq: i64 = 0
         # Ids in order of arrival; those before ``head`` are unused, and so many were dropped.
@@ -49,35 +56,71 @@ class DuplicateWindow:
         self.newest: i64 = 0
 
     def __len__(self) -> int:
-        return len(self._sequences)
+        return len(self._first) + len(self._others)
+
+    def _known(self, msg_id: bytes) -> i64:
+        """Return the sequence of an id, however old; 0 if it is not known."""
+        found: i64 = self._first.get(msg_id, 0)
+        if found == 0 and self._has_others:
+            other = self._others.get(msg_id)
+            if other is not None:
+                found = i64(int(other))
+        return found
+
+    def _set(self, msg_id: bytes, seq: int) -> None:
+        """Set the sequence of an id."""
+        if not self._has_others:
+            if i64(len(self._first)) < self._first_max:
+                self._first[msg_id] = seq
+                return
+            self._has_others = True
+        if msg_id in self._first:
+            self._first[msg_id] = seq
+        else:
+            self._others.set(msg_id, seq)
+
+    def _forget(self, msg_id: bytes) -> None:
+        """Forget an id."""
+        if self._first.pop(msg_id, None) is None and self._has_others:
+            self._others.pop(msg_id)
+            self._has_others = len(self._others) > 0
 
     def find(self, msg_id: bytes, now: i64) -> i64:
         """Return the sequence under which an id was stored within the window; 0 if none."""
         if 0 < self.due <= now:
             self.expire(now, FORGOTTEN_WITH_EACH)
-        found: i64 = self._sequences.get(msg_id, 0)
+        found = self._known(msg_id)
         return found if found >= self._live else 0
 
     def is_full(self) -> bool:
         """Return whether there is no room for another id."""
-        return len(self._sequences) >= self.max_ids
+        return i64(len(self._first) + len(self._others)) >= self.max_ids
 
     def add(self, msg_id: bytes, seq: int, time_ns: i64) -> None:
         """Add an id that was stored, or is about to be."""
-        self._sequences[msg_id] = seq
+        self._set(msg_id, seq)
         self.enqueue(msg_id, seq, time_ns)
 
     def enter(self, msg_id: bytes, seq: int, time_ns: i64) -> bool:
         """Add an id, unless it is known or there is no room for it; one lookup for both."""
         if 0 < self.due <= time_ns:
             self.expire(time_ns, FORGOTTEN_WITH_EACH)
-        if len(self._sequences) >= self.max_ids:
-            return False
-        known = self._sequences.setdefault(msg_id, seq)
-        if known != seq:
-            if i64(known) >= self._live:
+        held: i64 = len(self._first)
+        if self._has_others or held >= self._first_max:
+            if self.is_full():
                 return False
-            self._sequences[msg_id] = seq
+            found = self._known(msg_id)
+            if found > 0 and found >= self._live:
+                return False
+            self._set(msg_id, seq)
+        elif held >= self.max_ids:
+            return False
+        else:
+            known = self._first.setdefault(msg_id, seq)
+            if known != seq:
+                if i64(known) >= self._live:
+                    return False
+                self._first[msg_id] = seq
         self.enqueue(msg_id, seq, time_ns)
         return True
 
@@ -123,9 +166,9 @@ class DuplicateWindow:
                 most -= 1
                 msg_id = self.queue[self.head]
                 # An id that was stored again since is kept.
-                found = self._sequences.get(msg_id)
-                if found is not None and i64(found) < self._live:
-                    del self._sequences[msg_id]
+                found = self._known(msg_id)
+                if 0 < found < self._live:
+                    self._forget(msg_id)
                 self.queue[self.head] = b""
                 self.head += 1
             if self.head == end:
@@ -160,10 +203,9 @@ class DuplicateWindow:
     def forget_after(self, seq: i64) -> None:
         """Forget the ids of messages after ``seq``: their group did not reach the disk."""
         while len(self.queue) > self.head:
-            found = self._sequences.get(self.queue[-1])
-            if found is None or i64(found) <= seq:
+            if self._known(self.queue[-1]) <= seq:
                 break
-            del self._sequences[self.queue.pop()]
+            self._forget(self.queue.pop())
         self._newest_seq = min(self._newest_seq, seq)
         self._live = min(self._live, seq + 1)
         while self._run < i64(len(self._times)) and self._starts[-1] >= self._dropped + i64(
@@ -175,3 +217,13 @@ class DuplicateWindow:
             self.newest = 0
         if self._run == i64(len(self._times)):
             self.due = 0
+
+    def free_some(self) -> bool:
+        """Free some ids of a removed stream; True when none are left."""
+        # The queue has them as well: without it the dicts would free very many at once.
+        if len(self._others) > 0:
+            self._others.free_some(FORGOTTEN_AT_ONCE)
+            return False
+        self._first = {}
+        del self.queue[-int(FORGOTTEN_AT_ONCE) :]
+        return len(self.queue) == 0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jetspark.engine.stream.dedupe import COMPACT_AFTER, DuplicateWindow
+from jetspark.engine.stream.dedupe import COMPACT_AFTER, FORGOTTEN_AT_ONCE, DuplicateWindow
 
 
 def test_an_id_is_due_exactly_when_its_window_is_over() -> None:
@@ -64,12 +65,14 @@ def test_a_shorter_window_counts_at_once() -> None:
             st.integers(0, 30),
         ),
         max_size=60,
-    )
+    ),
+    # All ids in one dict, or some in the one that grows in steps.
+    st.sampled_from([0, 1, 3, 1000]),
 )
 def test_the_window_agrees_with_a_plain_model(
-    steps: list[tuple[str, int, int]],
+    steps: list[tuple[str, int, int]], first_max: int
 ) -> None:
-    window = DuplicateWindow(50, 1000)
+    window = DuplicateWindow(50, 1000, first_max)
     model: dict[bytes, tuple[int, int]] = {}
     now = seq = durable = 0
     for action, number, pause in steps:
@@ -79,9 +82,12 @@ def test_the_window_agrees_with_a_plain_model(
             known = model.get(msg_id)
             expected = known[0] if known and now - known[1] < 50 else 0
             assert window.find(msg_id, now) == expected
+            entered = pause % 2 == 1 and window.enter(msg_id, seq + 1, now)
+            assert not (entered and expected)
             if not expected:
                 seq += 1
-                window.add(msg_id, seq, now)
+                if not entered:
+                    window.add(msg_id, seq, now)
                 model[msg_id] = (seq, now)
         elif action == "commit":
             durable = seq
@@ -90,9 +96,10 @@ def test_the_window_agrees_with_a_plain_model(
             model = {k: v for k, v in model.items() if v[0] <= durable}
 
 
-def test_very_many_ids_that_expire_together_are_forgotten_some_at_a_time() -> None:
+@pytest.mark.parametrize("first_max", [100, 10_000])
+def test_very_many_ids_that_expire_together_are_forgotten_some_at_a_time(first_max: int) -> None:
     count = 10_000
-    window = DuplicateWindow(100, count)
+    window = DuplicateWindow(100, count, first_max)
     for n in range(count):
         window.add(b"%d" % n, n + 1, n // 100)
     assert window.is_full()
@@ -123,3 +130,17 @@ def test_ids_of_messages_that_failed_are_forgotten_while_older_ones_expire() -> 
     window.add(b"other", 1_001, 100)
     assert window.find(b"other", 150) == 1_001
     assert window.find(b"other", 200) == 0
+
+
+def test_the_ids_of_a_removed_stream_are_freed_some_at_a_time() -> None:
+    count = 50_000
+    window = DuplicateWindow(100, count, 1_000)
+    for n in range(count):
+        window.add(b"%d" % n, n + 1, 0)
+
+    steps = 1
+    while not window.free_some():
+        steps += 1
+
+    assert steps >= count // int(FORGOTTEN_AT_ONCE)
+    assert len(window) == len(window.queue) == 0

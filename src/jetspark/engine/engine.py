@@ -28,6 +28,7 @@ from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.direct.gets import DirectGets
 from jetspark.engine.failures import Failures
 from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
+from jetspark.engine.long_work import LongWork
 from jetspark.engine.operations import Finish, Operation, Operations, Postponed, nameless
 from jetspark.engine.outbox import Budget, Entry, Outbox
 from jetspark.engine.ports import EnginePorts, Standalone
@@ -177,17 +178,22 @@ class Engine:
         self.advisories: Advisories = Advisories(
             self.publish_own, self.next_id, self.wall, ports, server=leader
         )
+        self.operations: Operations = Operations(self.failures, ports, self.turn)
+        self.long_work: LongWork = LongWork(ports, self.operations)
         self.direct: DirectGets = DirectGets(
-            ports, self.settings.min_last_seq_wait, held_reads or HeldReads(), self.failures
+            ports,
+            self.settings.min_last_seq_wait,
+            held_reads or HeldReads(),
+            self.failures,
+            self.long_work,
         )
         self.interest: Interest = Interest(self.consumer_services.run_queue, self.mark_dirty)
         self.consumers: Consumers = Consumers(
             self.consumer_services, self.interest, self.advisories, self.failures
         )
         self.deliveries: DeliveryLoop = DeliveryLoop(
-            self.consumer_services, self.consumers, self.interest, self.failures
+            self.consumer_services, self.consumers, self.interest, self.failures, self.long_work
         )
-        self.operations: Operations = Operations(self.failures, ports, self.turn)
         self.transfers: Transfers = Transfers(self, ports)
         self.purges: Purges = Purges(self.mark_dirty)
         self.copies: Copies = Copies(
@@ -197,6 +203,7 @@ class Engine:
             self.upstreams,
             self.interest,
             self.failures,
+            self.long_work,
         )
         self._commits = Commits(
             self.consumer_services.run_queue,
@@ -554,11 +561,12 @@ class Engine:
             self.operations.unless_closed, partial(self._store.remove_dropped, stream.log)
         )
         remains = index.entries.copy()
+        window = stream.checks.window
 
         def give_back() -> bool:
-            """Free some of its subjects: a million objects are not freed in one turn."""
+            """Free some of its subjects, or ids: a million objects are not freed in one turn."""
             del remains[-GIVEN_BACK:]
-            if remains:
+            if remains or not window.free_some():
                 return False
             self._freed += size
             return True
@@ -970,7 +978,10 @@ class Engine:
                 self.deliveries.advance(budget, now, outbox)
             more = self.interest.sweep()
             more = more or bool(self.direct.work) or self.deliveries.can_deliver()
-        return self.copies.advance(now) or more
+        more = self.copies.advance(now) or more
+        if self.long_work.has_ready():
+            more = self.long_work.start(now, outbox or Outbox()) or more
+        return more
 
     def has_work(self) -> bool:
         """Return whether something waits for the next turn."""

@@ -74,6 +74,8 @@ class Snapshot:
         self._sent = 0
         self._owed: dict[int, int] = {}
         self._flowing = False
+        # The next message is large and is read in the background.
+        self._reading = False
 
     # Flow --------------------------------------------------------------------------------------
 
@@ -86,7 +88,12 @@ class Snapshot:
     def may_send(self) -> bool:
         """Whether another chunk fits into the window."""
         owed = sum(self._owed.values())
-        return self._flowing and not self.over and owed + self.chunk <= self.window
+        fits = owed + self.chunk <= self.window
+        return self._flowing and not self.over and not self._reading and fits
+
+    def read_later(self, reading: bool) -> None:
+        """Set whether the next message is being read in the background."""
+        self._reading = reading
 
     def acknowledged(self, number: int, now: int) -> None:
         """Note that the receiver has a chunk."""
@@ -114,7 +121,10 @@ class Snapshot:
     # Chunks ------------------------------------------------------------------------------------
 
     def step(self, budget: Budget, now: int, outbox: Outbox) -> SnapshotComplete | None:
-        """Send as much as window and budget allow; return the advisory at the end."""
+        """Send as much as window and budget allow; return the advisory at the end.
+
+        Raises LongRead if the next message is large: it is read in the background.
+        """
         while self.may_send:
             if self.stream.dropped:
                 return self.end(status_block(500, b"stream was deleted"), now, outbox)
@@ -155,7 +165,7 @@ class Snapshot:
     def _read(self, budget: Budget) -> None:
         """Add the next message to the archive."""
         log = self.stream.log
-        data, at = log.reader.locate(self._next)
+        data, at = log.reader.locate_in_turn(self._next)
         if data:
             subject, headers = subject_end(data, at), headers_end(data, at)
             end = body_end(data, at)

@@ -1,11 +1,13 @@
 """Snapshots and restores in progress: dispatches their messages, and ends them."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from jetspark.api.advisory import StreamActed
 from jetspark.api.enums import Action
 from jetspark.engine.failures import BODY
 from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
+from jetspark.engine.long_work import Work
 from jetspark.engine.operations import Postponed
 from jetspark.engine.outbox import Budget, Outbox
 from jetspark.engine.ports import EnginePorts
@@ -16,6 +18,7 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.engine.wanted_subjects import AT_ONCE_MAX, Claim
 from jetspark.errors.codes import ErrCode
 from jetspark.steps import Steps
+from jetspark.store.log.long_read import LongRead
 
 if TYPE_CHECKING:
     from jetspark.engine.engine import Engine
@@ -239,7 +242,12 @@ class Transfers:
             return self.may_send()
         budget = Budget(READ_RECORDS_PER_TURN, READ_BYTES_PER_TURN)
         for snapshot in list(self._snapshots.values()):
-            ended = snapshot.step(budget, now, outbox)
+            try:
+                ended = snapshot.step(budget, now, outbox)
+            except LongRead as read:
+                snapshot.read_later(True)
+                self._engine.long_work.wait(read, partial(self._was_read, snapshot))
+                ended = None
             if ended is not None:
                 del self._snapshots[snapshot.id]
                 self._engine.advisories.send(ended, now, outbox)
@@ -247,6 +255,10 @@ class Transfers:
                 # Start with the next one next time, so that a large one does not block the others.
                 self._snapshots[snapshot.id] = self._snapshots.pop(snapshot.id)
         return self.may_send()
+
+    def _was_read(self, snapshot: Snapshot, _work: Work) -> None:
+        """Continue a snapshot whose next message was read."""
+        snapshot.read_later(False)
 
     def may_send(self) -> bool:
         """Return whether there is something to do: a snapshot may send, or chunks wait."""

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
+from time import sleep
 from typing import Final
 
 # Each of them mostly waits for one sync.
@@ -52,6 +53,11 @@ def attempt(work: Callable[[], None]) -> OSError | None:
         unexpected.__cause__ = error
         return unexpected
     return None
+
+
+def let_others_run() -> None:
+    """Release the interpreter lock: a thread that computes keeps it for 5 ms at a time."""
+    sleep(0)
 
 
 class DiskThreads:

@@ -16,6 +16,7 @@ from jetspark.engine.consumer.acks import Acks
 from jetspark.engine.consumer.consumer import Consumer
 from jetspark.engine.consumer.delivery import Delivery
 from jetspark.engine.consumer.interest import Interest
+from jetspark.engine.consumer.pending import Pending
 from jetspark.engine.consumer.services import ConsumerServices
 from jetspark.engine.consumer.start import NO_FINDINGS, Findings
 from jetspark.engine.deadlines import Deadlines
@@ -78,6 +79,8 @@ class Consumers:
         self.timed: Deadlines[Delivery] = Deadlines()
         # Removed consumers, until nothing refers to them any more.
         self.removed: list[Consumer] = []
+        # What those had pending, which is freed some at a time.
+        self._freeing: list[Pending] = []
         # Consumers that could not be adopted, and why.
         self._unadopted: list[tuple[str, str]] = []
 
@@ -196,6 +199,7 @@ class Consumers:
         Otherwise only a pass of the garbage collector over all objects would free them.
         """
         if not self.removed:
+            self._free_some()
             return
         removed, self.removed = self.removed, []
         for consumer in removed:
@@ -203,6 +207,20 @@ class Consumers:
                 self.removed.append(consumer)
             else:
                 consumer.release()
+                self._freeing.append(consumer.state.pending)
+        self._free_some()
+
+    def has_removed(self) -> bool:
+        """Return whether removed consumers are still to be released, or freed."""
+        return bool(self.removed or self._freeing)
+
+    def _free_some(self) -> None:
+        """Free what removed consumers had: a million objects are not freed in one turn."""
+        freeing = self._freeing
+        while freeing and freeing[-1].free_some():
+            freeing.pop()
+        if freeing:
+            self._services.run_queue.wake()
 
     def _detach(self, consumer: Consumer) -> None:
         stream = consumer.stream

@@ -11,6 +11,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from jetspark.engine.consumer.cursor import SEARCHING
+from jetspark.engine.consumer.pending import UNSEEN
 from jetspark.engine.consumer.state import ConsumerState
 from jetspark.engine.outbox import Budget, Outbox, Outlet
 from jetspark.headers.block import append_lines
@@ -30,6 +31,9 @@ MORE: Final[i64] = 1  # the turn is over and there is more
 FULL: Final[i64] = 2  # the receiver's buffer is full
 LIMITED: Final[i64] = 3  # max_ack_pending
 PACED: Final[i64] = 4  # not before a certain time
+
+# What an advisory about a message that is given up costs, in subjects compared.
+GIVE_UP_UNITS: Final[i64] = 128
 
 
 class Waiting:
@@ -135,6 +139,8 @@ class Delivery:
         self.looking_at: i64 = 0
         # Why the message at `looking_at` cannot be read: it blocks the others. Empty: it can.
         self.read_error: str = ""
+        # That message is large and is read in the background: nothing is delivered before it.
+        self.reading: bool = False
         # The queued deadline, and the owner's next one; 0: none.
         self.deadline: i64 = 0
         self.alarm: i64 = 0
@@ -238,6 +244,10 @@ class Delivery:
         self.read_error = reason
         self.resume_at = until
 
+    def read_later(self, reading: bool) -> None:
+        """Set whether the next message is being read in the background."""
+        self.reading = reading
+
     def clear_error(self) -> None:
         """Continue: the message that could not be read was read, or removed."""
         self.read_error = ""
@@ -329,7 +339,10 @@ class Delivery:
                 return MORE
             row: i64 = -1
             if pending.queued > 0:
-                row = self.next_again(now)
+                row = self.next_again(now, budget)
+                if row == UNSEEN:
+                    budget.exhaust()
+                    return MORE
             if row >= 0:
                 seq = pending.seqs[row]
             elif 0 < self.max_ack_pending <= pending.count:
@@ -343,7 +356,7 @@ class Delivery:
                     cursor.pass_counted()
                     return IDLE
             self.looking_at = seq
-            data, at = log.reader.locate(seq)
+            data, at = log.reader.locate_in_turn(seq)
             if len(data) == 0:
                 state.skip(seq, row)
                 continue
@@ -351,14 +364,20 @@ class Delivery:
             if reason >= 0:
                 return reason
 
-    def next_again(self, now: i64) -> i64:
-        """Return the row to redeliver next; -1 for none. Drops those delivered too often."""
+    def next_again(self, now: i64, budget: Budget) -> i64:
+        """Return the row to redeliver next; -1 for none, UNSEEN if that takes another turn.
+
+        Drops those delivered too often.
+        """
         state = self.state
         pending = state.pending
         while True:
             row = pending.first_queued()
             if row < 0 or self.max_deliver <= 0 or pending.deliveries(row) < self.max_deliver:
                 return row
+            if not budget.left():
+                return UNSEEN
+            budget.spend_search(GIVE_UP_UNITS)
             seq = pending.seqs[row]
             deliveries = pending.deliveries(row)
             state.give_up(row)

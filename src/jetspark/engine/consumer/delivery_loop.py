@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from jetspark.engine.consumer.delivery import FULL, IDLE, MORE, PACED, Delivery
@@ -11,6 +12,7 @@ from jetspark.engine.failures import failure_answer
 from jetspark.engine.outbox import Budget, Outbox
 from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.headers.status import CONFLICT, CONSUMER_DELETED_TEXT, status_block
+from jetspark.store.log.long_read import LongRead
 
 if TYPE_CHECKING:
     from jetspark.engine.consumer.consumer import Consumer
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from jetspark.engine.consumer.interest import Interest
     from jetspark.engine.consumer.services import ConsumerServices
     from jetspark.engine.failures import Failures
+    from jetspark.engine.long_work import LongWork, Work
 
 
 # This many consumers per turn check their deliver subject for subscribers.
@@ -33,7 +36,9 @@ class DeliveryLoop:
         consumers: Consumers,
         interest: Interest,
         failures: Failures,
+        long_work: LongWork,
     ) -> None:
+        self._long_work = long_work
         self._services = services
         self._consumers = consumers
         self._interest = interest
@@ -126,7 +131,7 @@ class DeliveryLoop:
             return True
         if services.adjustments.by_stream:
             return True
-        return bool(services.events or self._looks or self._consumers.removed)
+        return bool(services.events or self._looks or self._consumers.has_removed())
 
     def can_deliver(self) -> bool:
         """Return whether consumers can send more now."""
@@ -161,6 +166,8 @@ class DeliveryLoop:
     def _step(self, state: ConsumerState, consumer: Consumer, budget: Budget, now: int) -> None:
         delivery = consumer.delivery
         consumer.catch_up(now)
+        if delivery.reading:
+            return
         if delivery.read_error and now < delivery.resume_at:
             consumer.requests.end_unread()
             return
@@ -170,6 +177,10 @@ class DeliveryLoop:
             reason = delivery.step(budget, now)
             if delivery.read_error:
                 consumer.read_errors.check_readable()
+        except LongRead as read:
+            delivery.read_later(True)
+            self._long_work.wait(read, partial(self._was_read, state, delivery))
+            reason = PACED
         except ReadFailed as problem:
             consumer.read_errors.stop_at(problem, now)
             reason = PACED
@@ -186,6 +197,12 @@ class DeliveryLoop:
         if state.has_released():
             self._interest.acknowledged(state)
         self._consumers.timed.note(delivery)
+
+    def _was_read(self, state: ConsumerState, delivery: Delivery, _work: Work) -> None:
+        """Continue a consumer whose next message was read in the background."""
+        delivery.read_later(False)
+        if not delivery.dropped:
+            self._services.run_queue.add_first(state)
 
     def unstall(self) -> bool:
         """Continue those whose receivers have room again; False if there are none."""

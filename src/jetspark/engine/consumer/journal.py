@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from jetspark.engine.consumer.pending import ROWS_MAX, Pending, RunReader
+
 if TYPE_CHECKING:
     from jetspark.engine.consumer.state import ConsumerState
     from jetspark.engine.wall import Wall
@@ -34,8 +36,9 @@ class Record(msgspec.Struct, array_like=True, omit_defaults=True):
     delivered_ns: int = 0
     acked_ns: int = 0
     gated: bool = False
-    # Pending since: sequences and consumer sequences.
-    seqs: list[int] = []
+    # Pending since: sequences and consumer sequences. Very many are runs, with their delivery
+    # counts (``pending.RunWriter``): older versions refuse that, as with ``listed``.
+    seqs: list[int] | bytes = []
     consumer_seqs: list[int] = []
     # No longer pending, above the floor.
     acked: list[int] = []
@@ -53,6 +56,16 @@ class Record(msgspec.Struct, array_like=True, omit_defaults=True):
     link: int = 0
     # Up to here a reset skipped messages that a work queue keeps.
     passed_to: int = 0
+
+    def add_rows(self, rows: Pending) -> None:
+        """Add what became pending, with its delivery counts. Raises ValueError."""
+        if isinstance(self.seqs, bytes):
+            RunReader(self.seqs).read_into(rows)
+        else:
+            for seq, consumer_seq in sorted(zip(self.seqs, self.consumer_seqs, strict=True)):
+                rows.put(seq, consumer_seq, 1)
+        for seq, deliveries in self.counts.items():
+            rows.recount(seq, deliveries)
 
 
 _SEQS: Final = Record.__struct_fields__.index("seqs")
@@ -76,7 +89,12 @@ class Journal:
 
     def next_record(self, active_ns: int) -> tuple[bool, bytes]:
         """Return whether the next record is a complete state, and its body."""
-        whole = self._whole_due or self._changes_size > max(CHANGES_MAX, self._whole_size)
+        # A list of very many that are no longer pending takes longer than what is left.
+        whole = (
+            self._whole_due
+            or self._changes_size > max(CHANGES_MAX, self._whole_size)
+            or len(self._state.pending.acked) > ROWS_MAX
+        )
         self._link += 1
         body = self._encoded(active_ns, whole=whole)
         if whole:
@@ -95,9 +113,15 @@ class Journal:
         """Return a record with what the journal lacks, or with everything."""
         state = self._state
         cursor, pending = state.cursor, state.pending
+        in_runs = pending.rows_to_write(whole=whole) > ROWS_MAX
+        counts: dict[int, int] = {}
+        if not whole:
+            counts = pending.recounted
+        elif not in_runs:
+            counts = pending.list_counts()
         record = Record(
             link=self._link,
-            counts=pending.list_counts() if whole else pending.recounted,
+            counts=counts,
             spent=dict(state.spent),
             listed=(cursor.packed or cursor.listed_left()) if whole else [],
             consumer_seq=int(state.consumer_seq),
@@ -113,8 +137,11 @@ class Journal:
             passed_to=int(state.passed_to),
         )
         values = list(msgspec.structs.astuple(record))
-        seqs, consumer_seqs = pending.packed_rows(whole=whole)
-        values[_SEQS], values[_CONSUMER_SEQS] = msgspec.Raw(seqs), msgspec.Raw(consumer_seqs)
+        if in_runs:
+            values[_SEQS] = pending.packed_runs(whole=whole)
+        else:
+            seqs, consumer_seqs = pending.packed_rows(whole=whole)
+            values[_SEQS], values[_CONSUMER_SEQS] = msgspec.Raw(seqs), msgspec.Raw(consumer_seqs)
         if not whole:
             values[_ACKED] = msgspec.Raw(pending.packed_acked(state.floor_seq))
         pending.saved()
@@ -132,29 +159,27 @@ class Journal:
     def restore(self, state: bytes, changes: list[bytes], now: int) -> None:
         """Restore a consumer from its records. Raises ValueError."""
         record = _decode(state) if state else Record()
-        rows = dict(zip(record.seqs, record.consumer_seqs, strict=True))
-        counts = dict(record.counts)
+        rows = Pending()
+        record.add_rows(rows)
         listed = record.listed
         for body in changes:
             change = _decode(body)
             if change.link != record.link + 1:
                 break  # one is lost: later ones are useless
             record = change
-            rows.update(zip(record.seqs, record.consumer_seqs, strict=True))
+            record.add_rows(rows)
             for seq in record.acked:
-                rows.pop(seq, None)
-            counts.update(record.counts)
+                rows.drop(seq)
         self._link = record.link
         self._whole_size = len(state)
         self._changes_size = sum(map(len, changes))
         self._whole_due = True  # later records do not depend on how much could be read
-        self._apply(record, rows, counts, listed, now)
+        self._apply(record, rows, listed, now)
 
     def _apply(
         self,
         record: Record,
-        rows: dict[int, int],
-        counts: dict[int, int],
+        rows: Pending,
         listed: list[int] | bytes,
         now: int,
     ) -> None:
@@ -168,9 +193,4 @@ class Journal:
             record.gated,
             record.passed_to,
         )
-        state.restore_messages(
-            [(seq, rows[seq], counts.get(seq, 1)) for seq in sorted(rows)],
-            record.spent,
-            listed,
-            record.listed_left,
-        )
+        state.restore_messages(rows, record.spent, listed, record.listed_left)

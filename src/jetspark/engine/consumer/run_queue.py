@@ -35,6 +35,12 @@ class RunQueue:
             self.ready.append(state)
             self.wake()
 
+    def add_first(self, state: ConsumerState) -> None:
+        """Queue a consumer before the others: what it waited for was done."""
+        if state.enlist():
+            self.ready.insert(0, state)
+        self.wake()
+
     def requeue(self, state: ConsumerState) -> None:
         """Queue a consumer with more to send than its turn allowed; the loop has another turn."""
         if state.enlist():

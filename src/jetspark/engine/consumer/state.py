@@ -151,14 +151,14 @@ class ConsumerState:
 
     def restore_messages(
         self,
-        rows: list[tuple[int, int, int]],
+        rows: Pending,
         spent: dict[int, int],
         listed: list[int] | bytes,
         listed_left: int,
     ) -> None:
         """Restore pending messages from the journal, as far as they still exist.
 
-        Rows are sequence, consumer sequence and deliveries, in order; ``listed`` are the last
+        ``rows`` has only what the journal says; ``listed`` are the last
         messages of subjects, packed if there are many, of which so many are left.
         """
         cursor = self.cursor
@@ -171,10 +171,14 @@ class ConsumerState:
                 sequences[done:], listed if isinstance(listed, bytes) else packed(sequences)
             )
         kept = False
-        for seq, consumer_seq, deliveries in rows:
-            if seq > self.floor_seq and cursor.exists(seq):
-                pending.add(seq, consumer_seq, deliveries)
+        row: i64 = 0
+        end: i64 = len(rows.seqs)
+        while row < end:
+            seq = rows.seqs[row]
+            if rows.words[row] != GONE and seq > self.floor_seq and cursor.exists(seq):
+                pending.add(seq, rows.consumer_seqs[row], rows.deliveries(row))
                 kept = True
+            row += 1
         if not kept and not self.spent:
             self.floor_consumer_seq = self.consumer_seq
             self.floor_seq = max(self.floor_seq, self.seq)
@@ -382,17 +386,18 @@ class ConsumerState:
         pending = self.pending
         cursor = self.cursor
         cursor.recount_later()
-        gone = [
-            int(pending.seqs[row])
-            for row in range(int(pending.head), len(pending.seqs))
-            if not cursor.exists(pending.seqs[row])
-        ]
-        for seq in gone:
-            row = pending.find(seq)
-            if row >= 0:
-                self.remove_pending(row)
+        was_first: i64 = pending.consumer_seqs[pending.head] if pending.count > 0 else 0
+        found = pending.release_missing(cursor.index) > 0
+        if found and pending.count == 0:
+            self.floor_consumer_seq = self.consumer_seq
+            self.floor_seq = max(self.floor_seq, self.seq)
+        elif found and was_first == self.floor_consumer_seq + 1:
+            # As if they were removed one by one.
+            self.floor_consumer_seq = pending.consumer_seqs[pending.head] - 1
+            if self.floor_consumer_seq >= was_first:
+                self.floor_seq = max(self.floor_seq, pending.seqs[pending.head] - 1)
         self.spent = {seq: count for seq, count in self.spent.items() if cursor.exists(seq)}
-        return len(gone) > 0
+        return found
 
     def pass_by(self, start: i64, now: i64) -> bool:
         """Continue at a sequence after a purge; removed messages are no longer pending.
@@ -439,13 +444,6 @@ class ConsumerState:
                     break
                 row -= 1
             pending.release_rows(rows)
-        gone = [
-            int(pending.seqs[row])
-            for row in range(int(pending.head), len(pending.seqs))
-            if pending.words[row] and not cursor.exists(pending.seqs[row])
-        ]
-        for seq in gone:
-            row = pending.find(seq)
-            self.floor_consumer_seq = max(self.floor_consumer_seq, pending.consumer_seqs[row])
-            pending.release(row)
+        highest = pending.release_missing(cursor.index)
+        self.floor_consumer_seq = max(self.floor_consumer_seq, highest)
         self.spent = {seq: n for seq, n in self.spent.items() if cursor.exists(seq)}

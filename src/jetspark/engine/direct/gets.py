@@ -17,6 +17,7 @@ from jetspark.engine.direct.read import (
 from jetspark.engine.direct.request import LEVEL_TOO_LOW, needs_newer, parse_request
 from jetspark.engine.failures import INTERNAL_TEXT, Failures
 from jetspark.engine.limits import DIRECT_GET_BYTES_MAX
+from jetspark.engine.long_work import LongEncoding, LongWork, Work
 from jetspark.engine.outbox import Budget, Outbox
 from jetspark.engine.ports import EnginePorts
 from jetspark.engine.stream.stream import Stream
@@ -33,6 +34,7 @@ from jetspark.headers.status import (
     SERVER_ERROR,
     status_block,
 )
+from jetspark.store.log.long_read import LongRead
 from jetspark.store.log.pattern_search import UNKNOWN
 from jetspark.units import LATEST
 
@@ -46,9 +48,11 @@ class DirectGets:
         min_last_seq_wait_ns: int,
         held: HeldReads,
         failures: Failures,
+        long_work: LongWork,
     ) -> None:
         self._ports = ports
         self._failures = failures
+        self._long_work = long_work
         self.work: list[Run] = []
         # Reads whose receivers' buffers are full.
         self.stalled: list[Run] = []
@@ -108,24 +112,32 @@ class DirectGets:
 
     def _answer(self, stream: Stream, request: MsgGetRequest, reply: bytes) -> bytes | None:
         """Return the answer of STREAM.MSG.GET; None if it takes several turns."""
-        body = message_get.answer(stream, request)
-        if body is None:
-            outlet = self._ports.reply_outlet(reply)
-            if outlet is not None:
+        answer = message_get.Answer(stream, request)
+        seq = answer.selected()
+        if isinstance(seq, bytes):
+            return seq
+        if seq != UNKNOWN:
+            with suppress(LongRead, LongEncoding):
+                return answer.described(seq)
+        outlet = self._ports.reply_outlet(reply)
+        if outlet is not None:
+            last = following = None
+            if seq == UNKNOWN:
                 last, following = message_get.searches(stream, request)
-                one = OneRead(
-                    self._reader,
-                    stream,
-                    outlet,
-                    reply,
-                    b"",
-                    last,
-                    following,
-                    partial(message_get.described, stream, request),
-                    message_get.refused(stream, request, error_body(ErrCode.STREAM_NOT_FOUND)),
-                )
-                self.work.append(one)
-        return body
+            one = OneRead(
+                self._reader,
+                stream,
+                outlet,
+                reply,
+                b"",
+                last,
+                following,
+                answer.described,
+                message_get.refused(stream, request, error_body(ErrCode.STREAM_NOT_FOUND)),
+                seq=seq,
+            )
+            self.work.append(one)
+        return None
 
     def _read(self, stream: Stream, request: MsgGetRequest, reply: bytes, outbox: Outbox) -> None:
         proof = proof_line(stream) if request.min_last_seq else b""
@@ -142,10 +154,10 @@ class DirectGets:
             self._read_multi(stream, request, reply, proof, outbox)
         elif request.batch == 0:
             seq = message_get.selected(stream, request)
-            if seq == UNKNOWN:
-                self._search(stream, request, reply, proof)
-                return
-            self._reader.one(stream, seq, request.no_hdr, proof, reply, outbox)
+            if seq == UNKNOWN or not self._reader.one(
+                stream, seq, request.no_hdr, proof, reply, outbox
+            ):
+                self._read_one(stream, request, seq, reply, proof)
         elif (outlet := self._ports.reply_outlet(reply)) is not None:
             first = request.seq
             if request.start_time is not None:
@@ -164,12 +176,16 @@ class DirectGets:
             )
             self.work.append(batch)
 
-    def _search(self, stream: Stream, request: MsgGetRequest, reply: bytes, proof: bytes) -> None:
-        """Answer a read of one message when the search for it is over."""
+    def _read_one(
+        self, stream: Stream, request: MsgGetRequest, seq: int, reply: bytes, proof: bytes
+    ) -> None:
+        """Answer a read of one message when it was found, and read."""
         outlet = self._ports.reply_outlet(reply)
         if outlet is None:
             return
-        last, following = message_get.searches(stream, request)
+        last = following = None
+        if seq == UNKNOWN:
+            last, following = message_get.searches(stream, request)
         one = OneRead(
             self._reader,
             stream,
@@ -179,6 +195,7 @@ class DirectGets:
             last,
             following,
             no_headers=request.no_hdr,
+            seq=seq,
         )
         self.work.append(one)
 
@@ -220,12 +237,20 @@ class DirectGets:
                 if not batch.step(budget):
                     # While the receiver's buffer is full there is nothing to do for it.
                     (self.stalled if batch.outlet.full() else self.work).append(batch)
+            except (LongRead, LongEncoding) as work:
+                self._long_work.wait(work, partial(self._continue, batch))
             except (CorruptRecord, ReadFailed):
                 batch.status(SERVER_ERROR, UNREADABLE_TEXT, batch.proof)
             except Exception as error:  # noqa: BLE001 - one read, not those after it
                 self._failures.note(f"a read of stream {batch.stream.config.name!r}", error)
                 with suppress(Exception):  # the receiver may be what raises
                     batch.status(SERVER_ERROR, INTERNAL_TEXT, batch.proof)
+
+    def _continue(self, run: Run, work: Work) -> None:
+        """Continue a read for which something was done in the background, before all others."""
+        if isinstance(work, LongRead):
+            run.note_read(work)
+        self.work.insert(0, run)
 
     def unstall(self) -> bool:
         """Continue reads whose receivers have room again; False if there are none."""

@@ -96,13 +96,24 @@ class MultiRead(Run):
                 return True
             if self.outlet.full() or (late and not budget.left()):
                 return False
-            data, at = self.stream.log.reader.locate(self.sequences[self.at])
+            data, at = self.read(self.sequences[self.at])
             self.at += 1
             if data:
                 self.send(data, at, budget)
                 self.left -= 1
             else:
                 self.pending -= 1  # deleted since the request arrived
+
+    def read(self, seq: i64) -> tuple[bytes, i64]:
+        """Read one of the messages; raises LongRead.
+
+        A large one that was replaced while it was read is sent: it was its subject's last.
+        """
+        data, at = self.stream.log.reader.locate_in_turn(seq)
+        read = self.take_read()
+        if len(data) == 0 and read is not None and i64(read.seq) == seq:
+            return read.data, 0
+        return data, at
 
     def finish(self) -> None:
         """Send the end of the run, with its point in time."""

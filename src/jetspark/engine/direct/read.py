@@ -32,6 +32,7 @@ from jetspark.store.format.record import (
     record_time,
     subject_end,
 )
+from jetspark.store.log.long_read import LongRead
 from jetspark.store.log.pattern_search import UNKNOWN, LastSearch, NextSearch
 
 # A record that the disk returned damaged; its neighbours are served.
@@ -156,8 +157,7 @@ class DirectReader:
             seq = wanted.seq
         if seq == UNKNOWN:
             return False
-        self.one(stream, seq, False, b"", to, outbox)
-        return True
+        return self.one(stream, seq, False, b"", to, outbox)
 
     def begin(self, stream: Stream, data: bytes, at: i64) -> BytesWriter:
         """Write the headers of a reply, the user's and those of every reply (ADR-31).
@@ -186,16 +186,21 @@ class DirectReader:
 
     def one(
         self, stream: Stream, seq: i64, no_headers: bool, proof: bytes, to: bytes, outbox: Outbox
-    ) -> None:
-        """Reply with the message of one sequence, or with 404. ``proof``: ADR-53's header line."""
+    ) -> bool:
+        """Reply with the message of one sequence, or with 404. ``proof``: ADR-53's header line.
+
+        False: it takes too long to read here (``OneRead``).
+        """
         try:
-            data, at = stream.log.reader.locate(seq) if seq > 0 else (b"", i64(0))
+            data, at = stream.log.reader.locate_in_turn(seq) if seq > 0 else (b"", i64(0))
+        except LongRead:
+            return False
         except (CorruptRecord, ReadFailed):
             outbox.reply_status(to, status_block(SERVER_ERROR, UNREADABLE_TEXT, proof))
-            return
+            return True
         if not data:
             outbox.reply_status(to, status_block(NOT_FOUND, MESSAGE_NOT_FOUND_TEXT, proof))
-            return
+            return True
         end = headers_end(data, at)
         stop = body_end(data, at)
         block = bare_block(proof) if no_headers else end_block(self.begin(stream, data, at), proof)
@@ -203,6 +208,7 @@ class DirectReader:
             outbox.send((to, to, b"", block, data[end:stop]))
         else:
             outbox.reply_part(to, block, data, end, stop)
+        return True
 
 
 def end_block(out: BytesWriter, lines: bytes) -> bytes:
@@ -239,9 +245,24 @@ class Run:
         self.pending: i64 = 0
         self.bytes_left: i64 = max_bytes
         self.last_sent: i64 = 0
+        # The large message that was read in the background for this run.
+        self.was_read: LongRead | None = None
+
+    def note_read(self, read: LongRead) -> None:
+        """Note that a large message was read: the next step continues with it."""
+        self.was_read = read
+
+    def take_read(self) -> LongRead | None:
+        """Return the large message that was read in the background, once."""
+        read = self.was_read
+        self.was_read = None
+        return read
 
     def step(self, budget: Budget) -> bool:
-        """Send as much as this turn allows; True when the run is over."""
+        """Send as much as this turn allows; True when the run is over.
+
+        Raises LongRead or LongEncoding, and is called again when that was done.
+        """
         raise NotImplementedError
 
     def send(self, data: bytes, at: i64, budget: Budget) -> None:
@@ -286,10 +307,11 @@ class Run:
 
 
 class OneRead(Run):
-    """A read of one message of a pattern, which is searched for in steps.
+    """A read of one message that takes more than a turn.
 
-    A direct get, or with ``body_of`` a STREAM.MSG.GET: that returns the reply for a sequence, and
-    ``dropped`` is the reply if the stream is deleted.
+    It is searched for in steps unless its ``seq`` is known. A direct get, or with ``body_of`` a
+    STREAM.MSG.GET: that returns the reply for a sequence, and ``dropped`` is the reply if the
+    stream is deleted.
     """
 
     def __init__(
@@ -305,8 +327,10 @@ class OneRead(Run):
         dropped: bytes = b"",
         *,
         no_headers: bool = False,
+        seq: int = UNKNOWN,
     ) -> None:
         super().__init__(reader, stream, outlet, to, 0, proof, no_headers)
+        self._seq: i64 = seq
         self._body_of: Callable[[int], bytes] | None = body_of
         self._dropped: bytes = dropped
         self._last: LastSearch | None = last
@@ -319,11 +343,12 @@ class OneRead(Run):
             return True
         if self.is_lost():
             return True
-        seq = self.search()
-        if seq == UNKNOWN:
+        if self._seq == UNKNOWN:
+            self._seq = self.search()
+        if self._seq == UNKNOWN:
             budget.exhaust()
             return False
-        self.found(seq, budget)
+        self.found(self._seq, budget)
         return True
 
     def search(self) -> i64:
@@ -340,10 +365,13 @@ class OneRead(Run):
         body_of = self._body_of
         if body_of is not None:
             body = body_of(int(seq))
-            self.outlet.write(self.to, b"", b"", body)
+            if len(body) < LARGE:
+                self.outlet.write(self.to, b"", b"", body)
+            else:
+                self.outlet.write_part(self.to, b"", b"", body, 0, len(body))
             budget.spend(len(body))
             return
-        data, at = self.stream.log.reader.locate(seq) if seq > 0 else (b"", i64(0))
+        data, at = self.stream.log.reader.locate_in_turn(seq) if seq > 0 else (b"", i64(0))
         if data:
             self.send(data, at, budget)
         else:
@@ -404,7 +432,7 @@ class BatchRead(Run):
                     budget.exhaust()
                     return False
                 continue
-            data, at = self.stream.log.reader.locate(self.seq)
+            data, at = self.stream.log.reader.locate_in_turn(self.seq)
             if data:
                 self.send(data, at, budget)
                 self.left -= 1

@@ -1,6 +1,7 @@
 """All copies of an engine: their origins, and their turns."""
 
 from collections.abc import Callable
+from functools import partial
 
 from jetspark.api.enums import PersistMode
 from jetspark.api.stream import StreamConfig
@@ -8,6 +9,7 @@ from jetspark.engine.consumer.interest import Interest
 from jetspark.engine.consumer.run_queue import RunQueue
 from jetspark.engine.failures import Failures
 from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
+from jetspark.engine.long_work import LongWork, Work
 from jetspark.engine.outbox import Budget
 from jetspark.engine.replicate.copy import MORE, STALLED, Copy
 from jetspark.engine.replicate.mirror import Mirror
@@ -32,7 +34,11 @@ class Copies:
         upstreams: Upstreams,
         interest: Interest,
         failures: Failures,
+        long_work: LongWork,
     ) -> None:
+        self._long_work = long_work
+        # Those that wait for a large message.
+        self._reading: set[Copy] = set()
         self._streams = streams
         self._mark_dirty = mark_dirty
         self._run_queue = run_queue
@@ -139,7 +145,7 @@ class Copies:
 
     def _list(self, copies: list[Copy]) -> None:
         for copy in copies:
-            if copy not in self._ready:
+            if copy not in self._ready and copy not in self._reading:
                 self._ready[copy] = None
                 self._unannounced = True
         if self._unannounced:
@@ -181,6 +187,14 @@ class Copies:
             copy.retry_later(now)
             if copy not in self._stalled:
                 self._stalled.append(copy)
+        elif (read := copy.take_long_work()) is not None:
+            self._reading.add(copy)
+            self._long_work.wait(read, partial(self._was_read, copy))
+
+    def _was_read(self, copy: Copy, _work: Work) -> None:
+        """Continue a copy for which a large message was read."""
+        self._reading.discard(copy)
+        self._list([copy])
 
     def next_deadline(self) -> int | None:
         """Return when ``expire`` has something to do."""

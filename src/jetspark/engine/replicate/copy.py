@@ -15,6 +15,7 @@ from xxhash import xxh3_64_intdigest
 from jetspark.api.base import ApiErrorBody, decoder, encode
 from jetspark.api.stream import StreamSource, StreamSourceInfo
 from jetspark.engine.limits import MESSAGE_HEADERS_MAX
+from jetspark.engine.long_work import LongCut
 from jetspark.engine.outbox import Budget
 from jetspark.engine.replicate.counting import counted
 from jetspark.engine.replicate.origin import Origin, Row
@@ -29,6 +30,7 @@ from jetspark.headers.block import has_nats_headers, remove_headers_starting
 from jetspark.headers.names import EXPECTED_PREFIX, FAST_BATCH_ID, FLOW
 from jetspark.ids import short_id
 from jetspark.store.format.record import FIXED, SUBJECT_MAX
+from jetspark.store.log.long_read import LongRead
 from jetspark.subjects.transform import SubjectTransform
 
 # No more than this is staged ahead of the disk.
@@ -43,6 +45,7 @@ _error_decoder = decoder(ApiErrorBody)
 DONE: Final = 0
 MORE: Final = 1
 STALLED: Final = 2
+READING: Final = 3  # until a large message was read in the background
 
 # A position that is not known yet.
 NOT_FOUND: Final = -1
@@ -59,6 +62,9 @@ class Copy:
     staged.
     """
 
+    # Whether a step with messages ends with a record of the progress.
+    records_progress: bool = False
+
     def __init__(self, stream: Stream, source: StreamSource) -> None:
         self.stream = stream
         self.source = source
@@ -70,6 +76,8 @@ class Copy:
         # The disk failed to read: nothing is read before this time.
         self._read_again_at = 0
         self._stopped = False
+        # The large message that it waits for.
+        self._long_work: LongRead | LongCut | None = None
         # Why its remote cannot be reached, as the body of an error.
         self.unreachable: bytes = b""
         # The name of the origin in headers.
@@ -120,7 +128,7 @@ class Copy:
         self.origin = origin
 
     def advance(self, budget: Budget, now: int) -> int:
-        """Copy some messages: DONE, MORE to do, or STALLED until later."""
+        """Copy some messages: DONE, MORE to do, STALLED until later, or READING."""
         origin = self.origin
         if now < self._read_again_at:
             return STALLED
@@ -141,6 +149,8 @@ class Copy:
             found = (self.position >= 0 and origin.ident == self.ident) or self._find(
                 origin, budget
             )
+        except LongRead as read:
+            return self._wait_for(read)
         except ReadFailed as problem:
             return self._cannot_read(problem, now)
         except CannotCopy as problem:
@@ -190,6 +200,8 @@ class Copy:
         while True:
             try:
                 row = origin.after(self.position)
+            except (LongRead, LongCut) as work:
+                return self._wait_for(work)
             except ReadFailed as problem:
                 return self._cannot_read(problem, now)
             if row is None:
@@ -203,8 +215,9 @@ class Copy:
                 return MORE
             if log.staged.open_bytes + log.staged.in_flight_bytes > AHEAD_MAX:
                 return STALLED
-            seq, _, subject, headers, body = row
-            budget.spend(FIXED + len(subject) + len(headers) + len(body))
+            seq, _, subject, headers, body, pieces = row
+            size = len(body) + sum(map(len, pieces)) if pieces else len(body)
+            budget.spend(FIXED + len(subject) + len(headers) + size)
             try:
                 taken = (
                     short and not (headers and has_nats_headers(headers)) and self._store(row, now)
@@ -217,6 +230,18 @@ class Copy:
                 return STALLED
             self.position = seq
             self._copied += 1
+            if pieces:
+                return MORE  # it is the last message of its step
+
+    def _wait_for(self, work: LongRead | LongCut) -> int:
+        """Wait for a large message, which is read in the background."""
+        self._long_work = work
+        return READING
+
+    def take_long_work(self) -> LongRead | LongCut | None:
+        """Return what it waits for, once."""
+        work, self._long_work = self._long_work, None
+        return work
 
     def _cannot_read(self, problem: ReadFailed, now: int) -> int:
         """Wait at the next message, which the disk fails to read: log it, and retry."""
@@ -241,19 +266,28 @@ class Copy:
 
     def _store(self, row: Row, now: int) -> bool:
         """Stage a message that needs no checks; False: it is too large for that."""
-        seq, time_ns, subject, headers, body = row
+        seq, time_ns, subject, headers, body, pieces = row
         block = self.labelled(headers, seq, subject)
         if len(block) > MESSAGE_HEADERS_MAX or len(subject) > SUBJECT_MAX:
             return False
         self.prepare(seq)
-        tail = block + body if block else body
-        self.stream.log.staged.add_message(subject, len(block), tail, self.time_for(time_ns, now))
+        time = self.time_for(time_ns, now)
+        staged = self.stream.log.staged
+        if pieces:
+            if not self.records_progress:
+                staged.next_is_last()
+            staged.add_message(subject, len(block), block, time, b"", pieces)
+        else:
+            staged.add_message(subject, len(block), block + body if block else body, time)
         self.stream.checks.stored_without_id()
         return True
 
     def _copy_one(self, row: Row, now: int) -> bool:
         """Stage one message; False if the stream cannot accept it now."""
-        seq, time_ns, subject, headers, body = row
+        seq, time_ns, subject, headers, body, pieces = row
+        if pieces:
+            body = b"".join(pieces)
+            row = seq, time_ns, subject, headers, body, []
         block = self.labelled(stripped(headers), seq, subject)
         renamed = self.renamed(subject)
         value = None

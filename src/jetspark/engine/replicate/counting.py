@@ -35,7 +35,7 @@ def counted(
     ``block`` are the headers to store, ``subject`` is where. Raises CounterBroken if the last
     message there is not a counter.
     """
-    _, _, origin_subject, headers, body = row
+    _, _, origin_subject, headers, body, _ = row
     if find_value(headers, INCR) is None:
         return None
     try:

@@ -10,16 +10,20 @@ from xxhash import xxh3_64_intdigest
 from jetspark.api.enums import Retention
 from jetspark.engine.consumer.cursor import Cursor
 from jetspark.engine.consumer.run_queue import RunQueue
+from jetspark.engine.long_work import LongCut
 from jetspark.engine.replicate.copy_interest import CopyInterest
 from jetspark.engine.replicate.upstream import Chunk, Feed, Newest
 from jetspark.engine.stream.stream import Stream
-from jetspark.errors.storage import CorruptRecord
+from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.ids import short_id
 from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.store.log.long_read import LONG_READ
 
 # A message of an origin: sequence, time, subject, headers, body. The body ends with CRLF, as in
-# records. A plain tuple: there is one for each copied message.
-Row = tuple[int, int, bytes, bytes, bytes]
+# records; a large one is empty, and in pieces that no one has to copy. A plain tuple: there is
+# one for each copied message.
+Row = tuple[int, int, bytes, bytes, bytes, list[bytes]]
+_WHOLE: Final[list[bytes]] = []
 
 
 class Origin(Protocol):
@@ -44,7 +48,10 @@ class Origin(Protocol):
         """
 
     def after(self, position: int) -> Row | None:
-        """Return the next message after a sequence that was read; None if there is none now."""
+        """Return the next message after a sequence that was read; None if there is none now.
+
+        Raises LongRead, LongCut, ReadFailed.
+        """
 
     def looked_at(self) -> int:
         """Return up to which sequence nothing is left, when ``after`` found nothing."""
@@ -80,6 +87,8 @@ class LocalOrigin:
         self._filters = filters
         self._released = released
         self._cursor = Cursor(stream.log.index, filters)
+        # The last large body that was needed.
+        self._cut: LongCut | None = None
         self.ident: Final = short_id(stream.log.identity.stream_id).encode()
 
     def begin(self, position: int, start_time_ns: int, newest: Newest) -> int:  # noqa: ARG002
@@ -95,7 +104,7 @@ class LocalOrigin:
             if seq == 0:
                 return None
             try:
-                data, at = self.stream.log.reader.locate(seq)
+                data, at = self.stream.log.reader.locate_in_turn(seq)
             except CorruptRecord:
                 # It is lost and the origin reports it itself (quarantine): nothing to copy.
                 position = seq
@@ -103,7 +112,22 @@ class LocalOrigin:
             start, head, end = subject_end(data, at), headers_end(data, at), body_end(data, at)
             time_ns = int(record_time(data, at))
             block = data[start:head] if head > start else b""
-            return seq, time_ns, data[at + FIXED : start], block, data[head : end + 2]
+            subject = data[at + FIXED : start]
+            if end - head < LONG_READ:
+                return seq, time_ns, subject, block, data[head : end + 2], _WHOLE
+            return seq, time_ns, subject, block, b"", self._pieces(seq, data, int(head), int(end))
+
+    def _pieces(self, seq: int, data: bytes, start: int, end: int) -> list[bytes]:
+        """Return a large body in pieces; raises LongCut until it was cut, ReadFailed."""
+        cut = self._cut
+        if cut is None or cut.seq != seq or cut.problem:
+            self._cut = LongCut(seq, data, start, end + 2)
+            if cut is not None and cut.seq == seq:
+                raise ReadFailed(seq, cut.problem)
+            raise self._cut
+        if not cut.pieces:
+            raise cut
+        return cut.pieces
 
     def looked_at(self) -> int:
         """Return up to which sequence nothing is left."""
@@ -193,8 +217,13 @@ class RemoteOrigin:
                 at += 1
             self._at = at
             if at < len(sequences):
-                body = chunk.payloads[at] + b"\r\n"
-                return sequences[at], chunk.times[at], chunk.subjects[at], chunk.headers[at], body
+                body, pieces = chunk.payloads[at], _WHOLE
+                if len(body) < LONG_READ:
+                    body += b"\r\n"
+                else:
+                    body, pieces = b"", [body, b"\r\n"]
+                subject, headers = chunk.subjects[at], chunk.headers[at]
+                return sequences[at], chunk.times[at], subject, headers, body, pieces
             self._through = max(self._through, chunk.through)
             self._chunk = None
 

@@ -23,6 +23,8 @@ from jetspark.store.format.record import headers_end, subject_end
 class Source(Copy):
     """One of the streams that a stream copies messages from."""
 
+    records_progress = True
+
     def __init__(self, stream: Stream, source: StreamSource) -> None:
         super().__init__(stream, source)
         dests = [t.dest.encode() or b">" for t in source.subject_transforms]
@@ -77,7 +79,7 @@ class Source(Copy):
     def _label_of(self, seq: int) -> bytes:
         log = self.stream.log
         try:
-            data, at = log.reader.locate(seq)
+            data, at = log.reader.locate_in_turn(seq)
         except CorruptRecord:
             return b""
         if not data:

@@ -33,6 +33,8 @@ from jetspark.store.format.record import (
 )
 
 LEVEL: Final = 1
+# A body is decompressed in pieces of this size, so that other threads run in between.
+PIECE: Final = 1024 * 1024
 # Compressing shorter bodies gains nothing: zlib adds eleven bytes, and the length is eight.
 BODY_MIN: Final = 64
 
@@ -70,18 +72,39 @@ def unpacked(data: bytes, at: int) -> bytes:
     length = int(struct.unpack_from("<q", data, begin)[0])
     if not 0 <= length <= LENGTH_MAX:
         return b""
-    stream = zlib.decompressobj()
-    try:
-        body = stream.decompress(data[begin + 8 : end], length + 1)
-    except zlib.error:
-        return b""
-    if len(body) != length or not stream.eof:
+    pieces = _decompressed(memoryview(data)[begin + 8 : end], length)
+    if pieces is None:
         return b""
     total = int(record_length(data, at)) - (end - begin) + length
     fixed = bytearray(data[at : at + int(FIXED)])
     struct.pack_into("<I", fixed, 4, total)
     fixed[27] &= ~int(COMPRESSED)
     middle = data[at + int(FIXED) : begin]
-    plain = bytes(fixed) + middle + body + b"\r\n" + bytes(8)
+    # Joining megabytes releases the interpreter lock.
+    plain = b"".join([bytes(fixed), middle, *pieces, b"\r\n", bytes(8)])
     assert len(plain) == total >= OVERHEAD, "the record has its full length"
     return plain
+
+
+def _decompressed(packed: memoryview, length: int) -> list[bytes] | None:
+    """Return a body of this length in pieces; None if the stream is damaged or has another."""
+    stream = zlib.decompressobj()
+    pieces: list[bytes] = []
+    left = length
+    at = 0
+    rest = b""
+    try:
+        while not stream.eof and left >= 0:
+            if not rest:
+                rest = bytes(packed[at : at + PIECE])
+                at += len(rest)
+            # One byte more: the stream is over, or longer than it claims.
+            piece = stream.decompress(rest, min(PIECE, left + 1))
+            if not piece and not rest and not stream.eof:
+                return None
+            rest = stream.unconsumed_tail
+            pieces.append(piece)
+            left -= len(piece)
+    except zlib.error:
+        return None
+    return pieces if stream.eof and left == 0 else None

@@ -45,6 +45,17 @@ class Parts:
         for tail in tails:
             self.size += len(tail)
 
+    def mark(self) -> tuple[int, int, int]:
+        """Return what there is, for ``cut``."""
+        return len(self._parts), len(self._large), int(self.size)
+
+    def cut(self, mark: tuple[int, int, int]) -> None:
+        """Drop everything that was added after a mark."""
+        parts, large, size = mark
+        del self._parts[parts:]
+        del self._large[large:]
+        self.size = size
+
     def records(self) -> list[bytes]:
         """Return all records, the large ones up to the end of their headers."""
         found: list[bytes] = []

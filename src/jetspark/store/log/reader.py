@@ -1,12 +1,13 @@
 """Reading a stream: from the recently written blobs, or from the disk, verified.
 
 Only durable messages are found. A record that the disk returns changed is an error that names it,
-and does not affect its neighbours.
+and does not affect its neighbours. Readers that can wait leave it to a thread to read a large
+record (``LongRead``).
 """
 
-from contextlib import suppress
 from typing import Final
 
+from librt.strings import read_i64_le
 from mypy_extensions import i64
 
 from jetspark.errors.storage import CorruptRecord, ReadFailed
@@ -16,6 +17,8 @@ from jetspark.store.format.record import (
     COMPRESSED,
     FIXED,
     Codec,
+    body_end,
+    headers_end,
     record_flags,
     record_sequence,
     record_time,
@@ -23,16 +26,27 @@ from jetspark.store.format.record import (
 from jetspark.store.log.cache import BlobCache
 from jetspark.store.log.columns import NOWHERE, Columns
 from jetspark.store.log.index import StreamIndex
+from jetspark.store.log.long_read import (
+    LONG_READ,
+    NOT_UNPACKED,
+    OTHER_SEQUENCE,
+    READ_TRIES,
+    WRONG_CHECKSUM,
+    LongRead,
+)
 from jetspark.store.log.segments import Segments
 
 # A single get reads one page, a run of gets reads ahead.
 SINGLE_READ: Final[i64] = 4 * 1024
 RUN_READ: Final[i64] = 256 * 1024
-# How often the bytes of one record are read if the disk fails.
-READ_TRIES: Final = 3
 # This many failed reads are remembered for health and logs.
 FAILURES_KEPT: Final = 64
 RETRIED_AT_ONCE: Final = 4
+# The times of this many large messages are remembered.
+TIMES_KEPT: Final = 1024
+_LONG: Final[i64] = LONG_READ
+# A large record is read in pieces of this size to find out whether the disk can read it.
+PROBED: Final[i64] = 1024 * 1024
 
 
 class LogReader:
@@ -46,9 +60,17 @@ class LogReader:
         self.codec: Codec = codec
         self.index: StreamIndex = index
         self.cache: BlobCache = BlobCache(cache_budget)
+        # What was read last, from the start of a record; never a large one.
         self.page: bytes = b""
         self.page_where: i64 = 0
         self.last_read: i64 = 0
+        # The large record that was read last, and what the last failed read of one found, until
+        # it is asked for.
+        self.large: bytes = b""
+        self.large_where: i64 = -1
+        self.failed: LongRead | None = None
+        # When large messages were stored, by the places of their records.
+        self.times: dict[int, int] = {}
         # Messages that could not be read, and why, until that was investigated (quarantine.py).
         self.unreadable: dict[int, str] = {}
         # Messages that the disk failed to read, and why; not corruption, and read again later.
@@ -57,8 +79,21 @@ class LogReader:
     def locate(self, seq: i64) -> tuple[bytes, i64]:
         """Find a durable message: bytes and the offset of its record in them; ``b""`` if none.
 
-        Raises CorruptRecord if the disk returns something other than was written, ReadFailed if it
-        returns nothing: then the message may be intact.
+        However large it is: a message of 60 MB takes 30 ms. Raises CorruptRecord if the disk
+        returns something other than was written, ReadFailed if it returns nothing: then the
+        message may be intact.
+        """
+        try:
+            return self.locate_in_turn(seq)
+        except LongRead as read:
+            read.run()
+            self.accept(read)
+        return self.locate_in_turn(seq)
+
+    def locate_in_turn(self, seq: i64) -> tuple[bytes, i64]:
+        """Find a durable message, for readers that can wait; raises LongRead as well.
+
+        Then it is read in the background, and is asked for again after ``accept``.
         """
         columns = self.index.segment_of(seq)
         if columns is None:
@@ -70,6 +105,11 @@ class LogReader:
         cached, place = self.cache.find(where)
         if len(cached) > 0:
             return cached, place
+        if where == self.large_where:
+            self.last_read = seq
+            return self.large, 0
+        if self.failed is not None:
+            self.raise_failed(columns, offset, seq)
         at = where - self.page_where
         if not (0 <= at < len(self.page)) or self.codec.examine(self.page, at) <= 0:
             # The record is not on the page, ends after it, or needs a second look.
@@ -79,14 +119,17 @@ class LogReader:
                 # A reader that is notified of damage skips the message: one bad read is not proof.
                 self.keep_page(columns, offset, self.read_alone(columns, offset, seq))
                 if self.codec.examine(self.page, 0) <= 0:
-                    raise self.corrupt(columns, offset, seq, "has a wrong checksum")
+                    raise self.corrupt(columns, offset, seq, WRONG_CHECKSUM)
         self.last_read = seq
         if record_sequence(self.page, at) != seq:
-            raise self.corrupt(columns, offset, seq, "is the record of another sequence")
+            raise self.corrupt(columns, offset, seq, OTHER_SEQUENCE)
         if record_flags(self.page, at) & COMPRESSED:
+            body = headers_end(self.page, at)
+            if body_end(self.page, at) - body >= 8 and read_i64_le(self.page, body) >= _LONG:
+                raise self.long_read(columns, offset, self.codec.framed_length(self.page, at), seq)
             plain: bytes = unpacked(self.page, int(at))
             if len(plain) == 0:
-                raise self.corrupt(columns, offset, seq, "does not decompress to its length")
+                raise self.corrupt(columns, offset, seq, NOT_UNPACKED)
             return plain, 0
         return self.page, at
 
@@ -100,13 +143,51 @@ class LogReader:
         try:
             data = self.files.read(handle, int(offset), int(length))
             if len(data) >= FIXED and self.codec.framed_length(data, 0) > len(data):
-                data = self.files.read(handle, int(offset), int(self.codec.framed_length(data, 0)))
+                length = self.codec.framed_length(data, 0)
+                if length >= _LONG:
+                    raise self.long_read(columns, offset, length, seq)
+                data = self.files.read(handle, int(offset), int(length))
         except OSError:
             # The unreadable bytes may be a neighbour's.
             data = self.read_alone(columns, offset, seq)
         self.keep_page(columns, offset, data)
         if len(self.refused_reads) > 0:
             self.refused_reads.pop(int(seq), "")
+
+    # Large records -----------------------------------------------------------------------------
+
+    def long_read(self, columns: Columns, offset: i64, length: i64, seq: i64) -> LongRead:
+        """Return the read of a large record."""
+        where = columns.start + offset
+        return LongRead(self, int(columns.handle), int(offset), int(length), int(seq), int(where))
+
+    def accept(self, read: LongRead) -> None:
+        """Keep what was found, unless the message was removed or moved while it was read."""
+        seq: i64 = read.seq
+        columns = self.index.segment_of(seq)
+        if columns is None or columns.handle != i64(read.handle):
+            return
+        offset = columns.offset_at(seq - columns.base)
+        if offset == NOWHERE or columns.start + offset != i64(read.where):
+            return
+        if len(read.data) > 0:
+            self.large = read.data
+            self.large_where = read.where
+            self.refused_reads.pop(read.seq, "")
+        else:
+            self.failed = read
+
+    def raise_failed(self, columns: Columns, offset: i64, seq: i64) -> None:
+        """Raise what a failed read of a large record found, once: then it is read again."""
+        failed = self.failed
+        if failed is None or i64(failed.where) != columns.start + offset:
+            return
+        self.failed = None
+        if len(failed.refused) > 0:
+            raise self.refused(seq, failed.refused)
+        raise self.corrupt(columns, offset, seq, failed.damage)
+
+    # Other records -----------------------------------------------------------------------------
 
     def keep_page(self, columns: Columns, offset: i64, data: bytes) -> None:
         """Remember what was read last."""
@@ -122,6 +203,8 @@ class LogReader:
                 data = self.files.read(handle, int(offset), int(FIXED))
                 if len(data) >= FIXED and self.codec.framed_length(data, 0) > FIXED:
                     length = self.codec.framed_length(data, 0)
+                    if length >= _LONG:
+                        raise self.long_read(columns, offset, length, seq)
                     data = self.files.read(handle, int(offset), int(length))
             except OSError as error:
                 reason = error.strerror or str(error)
@@ -129,20 +212,43 @@ class LogReader:
                 return data
         # The content of the page is useless: it may end before this record.
         self.page = b""
+        raise self.refused(seq, reason)
+
+    def refused(self, seq: i64, reason: str) -> ReadFailed:
+        """Return the error for a record that the disk failed to read."""
         if len(self.refused_reads) < FAILURES_KEPT:
             self.refused_reads[int(seq)] = reason
-        raise ReadFailed(int(seq), reason)
+        return ReadFailed(int(seq), reason)
 
     def read_refused_again(self) -> None:
         """Retry some messages that the disk failed to read; no other reader may."""
         for seq in list(self.refused_reads)[:RETRIED_AT_ONCE]:
             # At the end of the queue from now on, in case it fails again.
-            self.refused_reads.pop(seq, "")
+            reason = self.refused_reads.pop(seq, "")
             columns = self.index.segment_of(seq)
             if columns is None or columns.offset_at(seq - columns.base) == NOWHERE:
                 continue
-            with suppress(ReadFailed):
-                self.read_alone(columns, columns.offset_at(seq - columns.base), seq)
+            offset = columns.offset_at(seq - columns.base)
+            try:
+                self.read_alone(columns, offset, seq)
+            except ReadFailed:
+                continue
+            except LongRead as read:
+                if not self.is_readable(read):
+                    self.refused_reads[seq] = reason
+                return  # one of them takes a few milliseconds
+
+    def is_readable(self, read: LongRead) -> bool:
+        """Return whether the disk can read a large record; it is not asked for now."""
+        try:
+            at: i64 = 0
+            while at < i64(read.length):
+                size = min(PROBED, i64(read.length) - at)
+                self.files.read(read.handle, int(i64(read.offset) + at), int(size))
+                at += size
+        except OSError:
+            return False
+        return True
 
     def corrupt(self, columns: Columns, offset: i64, seq: i64, problem: str) -> CorruptRecord:
         """Return the error for a record that cannot be served."""
@@ -164,13 +270,22 @@ class LogReader:
         self.unreadable[seq] = reason
 
     def forget_page(self) -> None:
-        """Drop the last page: what is on disk may have changed."""
+        """Drop what was read last: what is on disk may have changed."""
         self.page = b""
+        self.forget_large()
+
+    def forget_large(self) -> None:
+        """Drop the large record that was read last."""
+        self.large = b""
+        self.large_where = -1
+        self.failed = None
+        self.times = {}
 
     def close(self) -> None:
         """Release large objects."""
         self.cache = BlobCache(0)
         self.page = b""
+        self.forget_large()
 
     @property
     def first_time(self) -> i64:
@@ -232,7 +347,13 @@ class LogReader:
         if seq == 0:
             return -1
         try:
-            data, at = self.locate(seq)
+            try:
+                data, at = self.locate_in_turn(seq)
+            except LongRead as read:
+                time = self.large_stored_at(read)
+                if time >= 0:
+                    return time
+                data, at = self.locate(seq)
         except CorruptRecord:
             return -1
         except ReadFailed:
@@ -240,3 +361,15 @@ class LogReader:
                 raise
             return -1
         return record_time(data, at) if len(data) > 0 else i64(-1)
+
+    def large_stored_at(self, read: LongRead) -> i64:
+        """Return when a large message was stored; -1 if it has to be read as a whole."""
+        known = self.times.get(read.where)
+        if known is not None:
+            return known
+        time: int = read.stored_at()
+        if time >= 0:
+            if len(self.times) >= TIMES_KEPT:
+                self.times.clear()
+            self.times[read.where] = time
+        return time

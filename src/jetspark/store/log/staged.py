@@ -314,14 +314,21 @@ class Staged:
     # Messages ----------------------------------------------------------------------------------
 
     def add_message(
-        self, subject: bytes, headers_length: i64, tail: bytes, now: i64, body: bytes = b""
+        self,
+        subject: bytes,
+        headers_length: i64,
+        tail: bytes,
+        now: i64,
+        body: bytes = b"",
+        pieces: list[bytes] | None = None,
     ) -> i64:
         """Stage a message; returns its sequence. Not durable yet.
 
         ``tail`` is headers, body and CRLF as received; if the ``body`` arrived as a separate
-        piece, it is the headers. ``now`` is engine time. No two messages of a stream have the same
-        time. Raises StoreReadOnly after a failed write, and ValueError, with nothing staged, for
-        values that a record cannot hold.
+        piece, it is the headers, and also if ``pieces`` are a large body and CRLF: those are not
+        copied in a batch either, but end it only after ``next_is_last``. ``now`` is engine time.
+        No two messages of a stream have the same time. Raises StoreReadOnly after a failed write,
+        and ValueError, with nothing staged, for values that a record cannot hold.
         """
         if self.skip_needed or self.access.read_only:
             self.add_prelude()
@@ -332,7 +339,10 @@ class Staged:
         flags = self.batch_flags
         if len(self.writer) == 0 and self.parts is None:
             flags |= self.durability.group_flag
-        if len(body) > 0 or len(tail) >= LARGE:
+        if pieces is not None:
+            tails = [tail, *pieces]
+            total = self.add_parts(seq, time, flags, subject, headers_length, tails)
+        elif len(body) > 0 or len(tail) >= LARGE:
             total = self.add_large(seq, time, flags, subject, headers_length, tail, body)
         else:
             total = self.codec.encode(
@@ -402,6 +412,18 @@ class Staged:
             return self.codec.encode(
                 self.writer, seq, time, MESSAGE, flags, subject, headers_length, whole
             )
+        return self.add_parts(seq, time, flags, subject, headers_length, tails)
+
+    def add_parts(
+        self,
+        seq: i64,
+        time: i64,
+        flags: i64,
+        subject: bytes,
+        headers_length: i64,
+        tails: list[bytes],
+    ) -> i64:
+        """Stage the record of a large message without a copy; return its length."""
         length: i64 = 0
         for part in tails:
             length += len(part)
@@ -414,8 +436,15 @@ class Staged:
         parts = self.parts
         if parts is None:
             parts = self.parts = Parts(self.codec.seed)
-        parts.add(self.writer.getvalue())
+        written = self.writer.getvalue()
         self.writer = BytesWriter()
+        batch = self.batch
+        if batch is not None and batch.mark is None:
+            # What is from before the batch stays if it is aborted.
+            parts.add(written[: int(batch.size)])
+            batch.mark = parts.mark()
+            written = written[int(batch.size) :]
+        parts.add(written)
         return parts
 
     def add_prelude(self) -> None:
@@ -852,6 +881,7 @@ class Staged:
         """Complete the batch: mark its last record, unless that was announced."""
         batch = self.current_batch()
         at = batch.last_at
+        assert at >= -1 or batch.announced, "a large record has to be announced as the last one"
         if at >= 0 and not int(self.writer[at + FLAGS_AT]) & BATCH_LAST:
             record = bytearray(self.writer.getvalue()[at:])
             record[FLAGS_AT] |= int(BATCH_LAST)
@@ -867,7 +897,14 @@ class Staged:
     def abort_batch(self) -> None:
         """Drop everything staged since ``begin_batch``, with its sequences: nothing saw it."""
         batch = self.current_batch()
-        self.writer.truncate(batch.size)
+        if batch.mark is None:
+            self.writer.truncate(batch.size)
+        else:
+            self.writer = BytesWriter()
+            if self.parts is not None:
+                self.parts.cut(batch.mark)
+                if self.parts.size == 0:
+                    self.parts = None
         del self.entries[batch.entries :]
         for entry, before in reversed(batch.changed):
             entry.stage(before)
@@ -891,7 +928,9 @@ class Staged:
     def join_batch(self, total: i64) -> None:
         """Add the record just encoded, of this length, to the batch."""
         assert self.batch is not None, "only a batch sets flags"
-        self.batch.last_at = int(len(self.writer) - total)
+        # Far below zero for a large record in parts: it is not in the writer.
+        self.batch.last_at = len(self.writer) - total
+        self.batch.announced = bool(self.batch_flags & BATCH_LAST)
         self.batch_flags = BATCH_MEMBER
 
     def restage(self, entry: SubjectEntry, seq: i64) -> None:
@@ -993,8 +1032,11 @@ class Batch:
         self.messages: i64 = staged.open_messages
         self.bytes: i64 = staged.open_bytes
         self.removals: i64 = staged.open_removals
-        # Where the last record of the batch starts so far.
+        # Where the last record of the batch starts so far, and whether it was announced as that.
         self.last_at: i64 = -1
+        self.announced: bool = False
+        # What the parts of the group were before it; None: it has none of its own.
+        self.mark: tuple[int, int, int] | None = None
         # Subjects and their newest staged messages before the change, in order of the changes.
         self.changed: list[tuple[SubjectEntry, int]] = []
 

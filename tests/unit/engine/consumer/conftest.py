@@ -87,11 +87,14 @@ class World:
             account="$G",
             random_id=self._next_number,
             next_id=self._next_id,
-            ports=WorldPorts(self),
+            ports=self.make_ports(),
         )
         for log in self.store.open(lambda _identity, _recovery: None):
             engine.adopt(log, self.now)
         return engine
+
+    def make_ports(self) -> WorldPorts:
+        return WorldPorts(self)
 
     def _next_number(self) -> int:
         self._id += 1

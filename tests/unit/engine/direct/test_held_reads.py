@@ -92,7 +92,9 @@ def test_reads_that_are_over_leave_nothing(streams: tuple[Stream, Stream]) -> No
 def test_a_read_beyond_the_bound_is_refused_at_once(bench: Bench) -> None:
     """decisions.md, Read-after-write: 412 at once."""
     stream = bench.create()
-    bench.engine.direct = DirectGets(bench.ports, WAIT, HeldReads(1), bench.engine.failures)
+    bench.engine.direct = DirectGets(
+        bench.ports, WAIT, HeldReads(1), bench.engine.failures, bench.engine.long_work
+    )
     bench.get(stream, b'{"seq":1,"min_last_seq":1}')
 
     (entry,) = bench.get(stream, b'{"seq":1,"min_last_seq":1}')

@@ -240,3 +240,67 @@ def test_a_batch_in_an_index_file_exists_after_a_start(bench: "Bench") -> None:
 
     assert bodies(bench) == before
     assert len(before) == 20
+
+
+def add_pieces(bench: "Bench", *pieces: bytes) -> int:
+    """Stage a message whose body is in pieces, as the last record of a batch."""
+    bench.log.staged.next_is_last()
+    return int(bench.log.staged.add_message(b"a.b", 0, b"", 1, b"", [*pieces, b"\r\n"]))
+
+
+@pytest.mark.parametrize("how", ["prefixes", "sectors", "zeros"])
+def test_an_interrupted_write_leaves_all_of_a_batch_in_pieces_or_nothing(
+    bench: "Bench", how: str
+) -> None:
+    bench.publish(b"acknowledged")
+    bench.stage(b"single" * 20)
+    bench.log.staged.begin_batch()
+    bench.stage(b"a" * 200)
+    add_pieces(bench, b"b" * 300, b"c" * 200)
+    bench.log.staged.end_batch()
+
+    parts = {3: b"a" * 200, 4: b"b" * 300 + b"c" * 200}
+    seen = set()
+    for disk in interrupted(bench, how):
+        bench.reopen(disk)
+        found = bodies(bench)
+        assert found.pop(1) == b"acknowledged"
+        found.pop(2, None)
+        assert found in ({}, parts)
+        seen.add(len(found))
+    assert 0 in seen
+
+
+def test_a_batch_in_pieces_exists_after_a_start(bench: "Bench") -> None:
+    bench.publish(b"before")
+    bench.log.staged.begin_batch()
+    assert add_pieces(bench, b"large", b" body") == 2
+    bench.log.staged.end_batch()
+    bench.stage(b"after")
+    commit(bench)
+    expected = {1: b"before", 2: b"large body", 3: b"after"}
+
+    assert bodies(bench) == expected
+    bench.reopen()
+    assert bodies(bench) == expected
+
+
+@pytest.mark.parametrize("earlier", [(), (b"staged",)])
+def test_an_aborted_batch_in_pieces_leaves_what_was_staged_before(
+    bench: "Bench", earlier: tuple[bytes, ...]
+) -> None:
+    bench.publish(b"durable")
+    bench.stage(*earlier)
+    size = int(bench.log.staged.open_size())
+    bench.log.staged.begin_batch()
+    bench.stage(b"dropped")
+    add_pieces(bench, b"large", b" body")
+    bench.log.staged.abort_batch()
+
+    assert int(bench.log.staged.open_size()) == size
+    bench.stage(b"next")
+    commit(bench)
+    expected = dict(enumerate((b"durable", *earlier, b"next"), 1))
+    assert bodies(bench) == expected
+    bench.reopen()
+    assert bodies(bench) == expected

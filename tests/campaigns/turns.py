@@ -14,8 +14,9 @@ from tests.support.turn_probe import LONGEST_MS, TurnProbe, Wire
 from jetspark.api.stream import StreamConfig, StreamState
 from jetspark.engine.archive import ArchiveWriter
 
-# A request of thousands of subjects and a search through fifty thousand are single steps.
-LIMIT_MS = 3 * LONGEST_MS
+# 200 expectations right after 50,000 messages take 40 ms in one turn, 60 MB of a restore up to
+# 57; all others stay below 10.
+SLOW = {"expectations", "restore"}
 EXPECTS = b"Nats-Expected-Last-Subject-Sequence"
 
 
@@ -173,7 +174,7 @@ def campaign(deadline: float, seed: int) -> str:
         while time.monotonic() < deadline or runs < len(HOSTILE):
             hostile = HOSTILE[runs] if runs < len(HOSTILE) else chosen.choice(HOSTILE)
             hostile(probe)
-            took = probe.check(LIMIT_MS)
+            took = probe.check(2 * LONGEST_MS if hostile.__name__ in SLOW else LONGEST_MS)
             longest[hostile.__name__] = max(took, longest.get(hostile.__name__, 0))
             runs += 1
     worst = max(longest, key=lambda name: longest[name])

@@ -152,11 +152,15 @@ async def _import_aside() -> None:
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(tell, error)
 
+    thread = Thread(target=work, name="jetspark-monitoring", daemon=True)
     try:
-        Thread(target=work, name="jetspark-monitoring", daemon=True).start()
+        thread.start()
     except RuntimeError:
-        tell(_import_code())
-    error = await imported
+        error = _import_code()
+    else:
+        error = await imported
+        # It has nothing left to do.
+        thread.join()
     if error is not None:
         raise error
 

@@ -48,7 +48,7 @@ from jetspark.server.net.crowd import Crowd
 from jetspark.server.net.freed_memory import FreedMemory
 from jetspark.server.net.joins import Joins
 from jetspark.server.net.keepalive import Keepalive
-from jetspark.server.net.listening import Acceptor, open_listener, shown_address
+from jetspark.server.net.listening import BACKLOG, Acceptor, open_listener, shown_address
 from jetspark.server.net.shared_memory import SharedMemory, kept_input, unread_output
 from jetspark.server.net.tls import TlsRuntime, tls_runtime
 from jetspark.server.net.turn_queue import FanOuts, TurnQueue
@@ -75,7 +75,6 @@ if TYPE_CHECKING:
 log: logging.Logger = logging.getLogger("jetspark.server")
 
 READ_BUFFER: Final = 256 * 1024  # hot-path.md, Loop and sockets
-BACKLOG: Final = 4096
 AUTHORIZATION_TIMEOUT: Final = seconds(2)
 # How long clients may keep reading when the server closes.
 CLOSING_S: Final = 2.0
@@ -270,11 +269,16 @@ class Server:
         """Open the configured monitoring ports; only then is that code loaded."""
         if not self._monitored:
             return
-        with extra(*MONITORING):
-            from jetspark.server.monitor.monitor import Monitor
+        from jetspark.server.monitor.monitor import Monitor
 
         self._monitor = Monitor(self)
-        await self._monitor.start()
+        with extra(*MONITORING):
+            await self._monitor.start()
+
+    async def code_loaded(self) -> None:
+        """Return when the code of the monitoring ports is loaded: after the start."""
+        if self._monitor is not None:
+            await self._monitor.loaded()
 
     @property
     def listening(self) -> bool:

@@ -23,6 +23,7 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
+from threading import BoundedSemaphore
 from typing import Final, TypeAlias
 
 from xxhash import xxh3_64_hexdigest
@@ -44,7 +45,7 @@ from jetspark.store.recovery.replay import Recovery
 from jetspark.store.recovery.stream_folder import PLAIN, StreamFolder, StreamUnidentified
 from jetspark.store.reserve import NAME as RESERVE
 from jetspark.store.reserve import RESERVE_SIZE, Reserve
-from jetspark.store.threads import no_thread
+from jetspark.store.threads import LARGE_OPENERS, no_thread
 from jetspark.store.upkeep.counts import UpkeepRates
 from jetspark.store.upkeep.reopen import dropped_folder
 
@@ -142,6 +143,7 @@ class FileStore:
         self._cache_budget = cache_budget
         self._rates = rates
         self._openers = openers
+        self._large = BoundedSemaphore(LARGE_OPENERS)
         self._lock = -1
         # The level of streams without one of their own, and its period.
         self.durability = durability
@@ -351,6 +353,7 @@ class FileStore:
             self._cache_budget,
             self._rates,
             groups=groups,
+            large=self._large,
         )
         log, recovery = stream.open()
         if groups.entries and not starting and not log.access.read_only:

@@ -14,8 +14,10 @@ from typing import Final
 
 # Each of them mostly waits for one sync.
 DISK_THREADS: Final = 2
-# This many streams are opened at a time when a server starts. Each of them may read a segment.
-OPENERS: Final = 4
+# This many streams are opened at a time when a server starts: each waits for the disk twice. Of
+# large ones fewer, because each has a whole segment in memory.
+OPENERS: Final = 8
+LARGE_OPENERS: Final = 4
 
 Done = Callable[[OSError | None], None]
 

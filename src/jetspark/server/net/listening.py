@@ -18,6 +18,9 @@ WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104
 _NO_IPV6: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT})
 _MAPPED: Final = "::ffff:"
 
+# Connections that wait to be accepted. With fewer, a burst of them makes later ones wait for the
+# system's retries: seconds.
+BACKLOG: Final = 4096
 # This many connections are accepted per turn of the loop.
 ACCEPTED_PER_TURN: Final = 64
 # This many TLS handshakes of a monitoring port may be unfinished.

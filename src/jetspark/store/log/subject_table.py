@@ -18,6 +18,8 @@ _HASH: Final[i64] = 0x7FFFFFFF
 _NUMBER: Final[i64] = 0xFFFFFFFF
 # A slot of the previous table that was moved or whose subject was removed: searches continue.
 _MOVED: Final[i64] = -1
+# No entry for certain, instead of the id of one that may be it.
+_ABSENT: Final[i64] = -1
 # This many slots are moved with each added subject: all of them long before the new ones are full,
 # since only two in three are used.
 _MOVED_WITH_EACH: Final[i64] = 8
@@ -117,6 +119,7 @@ class SubjectTable:
         count: i64 = len(subjects)
         slots = self.slots
         last: i64 = len(slots) - 1
+        moving = len(self.before) > 0
         found: vec[i64] = vec[i64]([0] * int(count))
         i: i64 = 0
         while i < count:
@@ -126,7 +129,10 @@ class SubjectTable:
         while i < count:
             mark = found[i] & _HASH
             slot = slots[mark & last]
-            found[i] = slot & _NUMBER if slot >> 32 == mark else 0
+            if slot == 0 and not moving:
+                found[i] = _ABSENT
+            else:
+                found[i] = slot & _NUMBER if slot >> 32 == mark else 0
             i += 1
         entries: list[SubjectEntry | None] = []
         i = 0
@@ -136,7 +142,7 @@ class SubjectTable:
         i = 0
         while i < count:
             entry = entries[i]
-            if entry is None or entry.subject != subjects[i]:
+            if found[i] != _ABSENT and (entry is None or entry.subject != subjects[i]):
                 entries[i] = self.get(subjects[i])
             i += 1
         return entries

@@ -31,7 +31,7 @@ from jetspark.store.format.record import (
 )
 from jetspark.store.log.segment_files import head_of
 from jetspark.store.recovery.findings import MAGIC_BYTES
-from jetspark.store.recovery.overlong import LENGTH_MAX, length_to_read
+from jetspark.store.recovery.overlong import length_to_read
 from jetspark.store.recovery.pages import read_pages
 
 NO_END: Final = 2**63 - 1
@@ -103,7 +103,7 @@ class LaterSegments:
             return Contents()
         try:
             head = head_of(self._files, handle)
-            size = length_to_read(self._files, handle, name, codec, LENGTH_MAX)
+            size = length_to_read(self._files, handle, name, codec)
             data, _ = read_pages(self._files, handle, 0, size)
         except OSError:
             return Contents()

@@ -23,13 +23,13 @@ PIECE: Final = 1024 * 1024
 SPARE: Final = 64 * 1024
 
 
-def length_to_read(files: Files, handle: int, name: str, codec: Codec, longest: int) -> int:
+def length_to_read(files: Files, handle: int, name: str, codec: Codec) -> int:
     """Return how much of a segment to read at a start; all of it unless it is overlong.
 
     Raises CorruptRecord if there is more than can be searched, OSError.
     """
     size = files.size(handle)
-    if size <= longest:
+    if size <= LENGTH_MAX:
         return size
     return min(size, _Search(files, handle, name, codec, size).end() + SPARE)
 

@@ -1,7 +1,4 @@
-"""Reading a file page by page if the disk fails to read some of it.
-
-Not compiled: used once per segment and start, and reads by page only after an error.
-"""
+"""Reading a file page by page if the disk fails to read some of it."""
 
 from itertools import pairwise
 from typing import Final

@@ -76,7 +76,7 @@ _TOGETHER: Final = 512
 
 
 class SubjectsAhead:
-    """The subjects of the next messages, looked up together (``SubjectTable.get_many``).
+    """The subjects of the next messages, looked up together (``StreamIndex.find_many``).
 
     Their records are not verified yet: only what is asked for is used, and by then it is.
     """
@@ -119,7 +119,7 @@ class SubjectsAhead:
             at += length
         self._starts = starts
         self._subjects = subjects
-        self._entries = self._log.index.subjects.get_many(subjects)
+        self._entries = self._log.index.find_many(subjects)
 
 
 def replay_segment(

@@ -7,7 +7,7 @@ bytes and names that are written but not synced; they are synced before any read
 """
 
 from bisect import bisect_right
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -53,7 +53,6 @@ from jetspark.store.recovery.findings import (
     last_group,
 )
 from jetspark.store.recovery.later_segments import LaterSegments
-from jetspark.store.recovery.overlong import LENGTH_MAX as OVERLONG
 from jetspark.store.recovery.overlong import length_to_read
 from jetspark.store.recovery.own_files import OwnFiles
 from jetspark.store.recovery.pages import read_pages
@@ -68,6 +67,8 @@ from jetspark.store.upkeep.scrub import NAME as SCRUBBED
 from jetspark.store.upkeep.scrub import read_scrubbed
 
 PLAIN: Final = UpkeepRates()
+# The length from which on a segment is large: it is read whole.
+LARGE: Final = 2 * 1024 * 1024
 TEMPORARY: Final = ".tmp"  # left by an interrupted `Files.replace`
 
 
@@ -117,8 +118,13 @@ class StreamFolder:
         *,
         in_memory: bool = False,
         groups: StreamGroups | None = None,
+        large: AbstractContextManager[object] | None = None,
     ) -> None:
-        """``groups``: what the journal has of the stream that the folder is named after."""
+        """``groups``: what the journal has of the stream that the folder is named after.
+
+        ``large`` is entered while a stream is opened that takes much memory for that.
+        """
+        self._large: AbstractContextManager[object] = large or nullcontext()
         self._groups = groups or StreamGroups(0)
         self._files = files
         self._folder = folder
@@ -167,9 +173,16 @@ class StreamFolder:
         Raises StreamUnidentified if nothing identifies the stream, UnknownRecordKind and
         WrongStoreFormat if another version of jetspark wrote it.
         """
-        recovery = Recovery()
         names = self._files.list_folder(self._folder)
         own = OwnFiles(self._files, self._folder, names)
+        try:
+            with self._large if own.are_large(LARGE) else nullcontext():
+                return self._open_own(names, own)
+        finally:
+            own.close()
+
+    def _open_own(self, names: list[str], own: OwnFiles) -> tuple[StreamLog, Recovery]:
+        recovery = Recovery()
         manifest: Manifest | None = None
         damaged = list(COPIES)
         # Files that do not exist are not opened: a start has many streams to open.
@@ -204,7 +217,7 @@ class StreamFolder:
         if QUARANTINE in self._names:
             load_quarantine(log, recovery)
         try:
-            newest = self._replay_all(log, manifest, segments, recovery)
+            newest = self._replay_all(log, manifest, segments, own, recovery)
             if newest.is_young:
                 damaged = []
             floor = 0
@@ -418,6 +431,7 @@ class StreamFolder:
         log: StreamLog,
         manifest: Manifest | None,
         segments: list[str],
+        own: OwnFiles,
         recovery: Recovery,
     ) -> Replayed:
         """Replay the segments, oldest first; return the newest of them."""
@@ -428,7 +442,10 @@ class StreamFolder:
                 self._litter.append(name)
                 continue
             newest = name == segments[-1]
-            replayed = self._replay(log, name, recovery, newest=newest)
+            handle = own.take_handle(name)
+            if handle < 0:
+                handle = self._files.open(self._folder / name)
+            replayed = self._replay(log, handle, name, recovery, newest=newest)
             data, good = replayed.data, replayed.good
             if newest:
                 if replayed.is_young:
@@ -449,9 +466,10 @@ class StreamFolder:
             )
         return replayed
 
-    def _replay(self, log: StreamLog, name: str, recovery: Recovery, *, newest: bool) -> Replayed:
-        """Add one segment to the log and apply its records."""
-        handle = self._files.open(self._folder / name)
+    def _replay(
+        self, log: StreamLog, handle: int, name: str, recovery: Recovery, *, newest: bool
+    ) -> Replayed:
+        """Add one open segment to the log and apply its records."""
         try:
             if newest and self._groups.entries:
                 self._write_journaled(handle, name, recovery)
@@ -524,7 +542,7 @@ class StreamFolder:
         self, log: StreamLog, handle: int, name: str, recovery: Recovery, *, newest: bool
     ) -> int:
         """Return how much of a segment to read; less than all only if it is absurdly long."""
-        size = length_to_read(self._files, handle, name, log.codec, OVERLONG)
+        size = length_to_read(self._files, handle, name, log.codec)
         whole = self._files.size(handle)
         if size == whole:
             return size

@@ -144,3 +144,41 @@ def test_a_mask_that_matches_nothing_is_not_empty(pattern: bytes) -> None:
 
     assert mask
     assert not any(mask)
+
+
+@given(
+    plan=steps,
+    removed=st.sets(st.integers(1, 60)),
+    later=steps,
+    asked=st.lists(st.sampled_from([*SUBJECTS, b"new", b""])),
+)
+def test_subjects_of_consecutive_messages_are_found_in_any_order_after_any_removal(
+    plan: list[bytes | int | None],
+    removed: set[int],
+    later: list[bytes | int | None],
+    asked: list[bytes],
+) -> None:
+    """Also when ids were reassigned, of which the rows of removed messages know nothing."""
+    index, model = build(plan)
+    for seq in removed:
+        index.remove(seq)
+    index.recycle([])
+    seq = index.last_seq
+    for step in later:
+        if isinstance(step, bytes):
+            seq += 1
+            index.add_message(seq, index.entry(step), 100 + seq, seq * 10, 30)
+
+    for subjects in (asked, asked, list(model.values()), asked[::-1]):
+        alone = [index.subjects.get(subject) for subject in subjects]
+        assert index.find_many(subjects) == alone
+
+
+def test_a_repeated_order_of_subjects_is_followed_from_one_segment_to_the_next() -> None:
+    subjects = [b"s.%d" % (7 * n % 100) for n in range(100)]
+    plan = [*subjects[:40], None, 3, *subjects[40:]]
+    index, model = build(plan)
+
+    for some in (subjects[:30], subjects[30:39], subjects[39:]):
+        assert [entry and entry.subject for entry in index.find_many(some)] == some
+        assert model[index.followed] == some[-1]

@@ -8,7 +8,7 @@ from tests.support.disk.simulated import SimulatedDisk
 from tests.support.store.model import messages
 
 from jetspark.errors.storage import CorruptRecord
-from jetspark.store.recovery import overlong, stream_folder
+from jetspark.store.recovery import overlong
 
 if TYPE_CHECKING:
     from tests.unit.store.conftest import Bench
@@ -19,7 +19,7 @@ BODY = bytes(range(256))
 @pytest.fixture
 def crowded(bench: "Bench", monkeypatch: pytest.MonkeyPatch) -> "Bench":
     """A stream with some segments, where a file of 100 kB counts as overlong."""
-    monkeypatch.setattr(stream_folder, "OVERLONG", 100_000)
+    monkeypatch.setattr(overlong, "LENGTH_MAX", 100_000)
     monkeypatch.setattr(overlong, "PIECE", 1_000)
     monkeypatch.setattr(overlong, "SPARE", 500)
     for n in range(60):
@@ -73,7 +73,7 @@ def test_an_overlong_segment_with_more_than_can_be_searched_costs_its_own_stream
 def test_a_long_segment_of_records_is_read_whole(
     crowded: "Bench", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_folder, "OVERLONG", 5_000)
+    monkeypatch.setattr(overlong, "LENGTH_MAX", 5_000)
     before = messages(crowded.log)
     crowded.reopen()
 

@@ -25,6 +25,7 @@ from jetspark.server.monitor.status import ServerStatus
 from jetspark.server.monitor.topology import gatewayz, leafz, routez
 from jetspark.server.monitor.varz import varz
 from jetspark.server.monitor.web.answer import Answers, not_found, refusal
+from jetspark.server.monitor.web.base_path import checked_base
 from jetspark.server.monitor.web.guard import Guard
 from jetspark.server.monitor.web.hosts import HostCheck
 from jetspark.server.monitor.web.index import index
@@ -178,7 +179,7 @@ def create_app(
     applications by path, such as
     ``{"/dashboard": app}``. Raises ValueError for a path that cannot be served.
     """
-    base = _checked_base(base_path)
+    base = checked_base(base_path)
     endpoints = Endpoints(view, Answers(is_guarded=bool(token)), meter or ProcessMeter())
     mounted = dict(mounts or {})
     taken = {route.path for route in endpoints.routes(base)}
@@ -206,14 +207,6 @@ def _asks_password(app: ASGIApp) -> bool:
 
 async def _not_found(_request: Request, _error: Exception) -> Response:
     return not_found()
-
-
-def _checked_base(path: str) -> str:
-    """Return the base without a trailing slash; empty for the root."""
-    base = path.rstrip("/")
-    if base and not base.startswith("/"):
-        raise ValueError(f"bad http_base_path {path!r}: expected a path such as /monitor")
-    return base
 
 
 def _mount(base: str, path: str, app: ASGIApp, taken: set[str]) -> list[BaseRoute]:

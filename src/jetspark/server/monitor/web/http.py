@@ -25,13 +25,17 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from jetspark.server.monitor.web.request_queue import RequestQueue
 from jetspark.server.net.crowd import Crowd
-from jetspark.server.net.listening import Acceptor, network_of, open_listener, peer_ip
+from jetspark.server.net.listening import (
+    BACKLOG,
+    Acceptor,
+    network_of,
+    open_listener,
+    peer_ip,
+)
 from jetspark.server.pacing import Pacing, current_pacing
 
 log: logging.Logger = logging.getLogger("jetspark.server.monitor")
 
-# With fewer, a burst of connections makes later ones wait for the system's retries: seconds.
-BACKLOG: Final = 4096
 # While this many requests run, addresses with more than their share of them get 503, except for
 # health.
 REQUESTS_MAX: Final = 1_000
@@ -91,7 +95,12 @@ class MonitorPort:
         """
         if self._task is not None:
             raise RuntimeError("the monitoring port is open already")
-        listener = open_listener(host, max(port, 0), BACKLOG)
+        return await self.serve(open_listener(host, max(port, 0), BACKLOG))
+
+    async def serve(self, listener: socket.socket) -> int:
+        """Accept connections of an open listener, and return its port; RuntimeError as `start`."""
+        if self._task is not None:
+            raise RuntimeError("the monitoring port is open already")
         bound = int(listener.getsockname()[1])
         self._stopping.clear()
         server = _LoopServer(self._config())

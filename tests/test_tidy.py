@@ -383,18 +383,6 @@ FOREIGN_COLLECTIONS = {
     "client/connection/websocket.py: request.headers",
     "engine/requests/consumers.py: engine.consumers",
     "engine/stream/checks.py: judged.headers",
-    # One entry per reply of a group, without a call for each.
-    "engine/stream/replies.py: outbox.now",
-    # The findings of opening a stream are made where something is found.
-    "store/recovery/own_files.py: recovery.foreign",
-    "store/recovery/own_files.py: recovery.notes",
-    "store/recovery/stream_folder.py: recovery.doubted",
-    "store/recovery/stream_folder.py: recovery.lost",
-    "store/recovery/stream_folder.py: recovery.missing",
-    "store/recovery/stream_folder.py: recovery.notes",
-    "store/recovery/stream_folder.py: recovery.pending",
-    "store/recovery/stream_folder.py: recovery.truncated",
-    "store/upkeep/quarantine.py: recovery.notes",
 }
 _LISTS = {"[]", "append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"}
 _HEAPS = {"heapify", "heappop", "heappush", "heappushpop", "heapreplace", "insort"}

@@ -153,7 +153,7 @@ class Replies:
         body = self.ack_head + b'%d,"duplicate": true}' % int(seq)
         entry = (reply, reply, b"", b"", body)
         if seq <= self.log.index.last_seq:
-            outbox.now.append(entry)
+            outbox.send(entry)
         elif seq <= self.in_flight_seq:
             self.in_flight.entries.append(entry)
         else:
@@ -167,7 +167,7 @@ class Replies:
         if on_state:
             self.hold_newest(entry, outbox)
         else:
-            outbox.now.append(entry)
+            outbox.send(entry)
 
     def failure(self, error: bytes) -> bytes:
         """Return the body of a failed publish: released servers have the zero sequence, too."""
@@ -186,7 +186,7 @@ class Replies:
         """Send a reply when everything staged is durable; now if nothing is."""
         held = self.newest()
         if held is None:
-            outbox.now.append(entry)
+            outbox.send(entry)
         else:
             held.entries.append(entry)
 
@@ -266,11 +266,11 @@ class Replies:
         """Send replies that waited for the disk."""
         if held.replies:
             outbox.acknowledge(self.ack_head, held.replies, held.sequences)
-        outbox.now.extend(held.entries)
+        outbox.send_all(held.entries)
         for answer in held.answers:
             outbox.reply(answer[0], said(answer[1]))
         for to in held.acks:
-            outbox.now.append((to, to, b"", b"", b""))
+            outbox.send((to, to, b"", b"", b""))
 
     def committed(self, outbox: Outbox) -> GroupReplies:
         """Send the replies of the group in flight, which is durable; return the rest of it."""
@@ -319,9 +319,9 @@ class Replies:
         for to in some.acks:
             outbox.reply_status(to, ACK_NOT_STORED)
         for to in some.replies:
-            outbox.now.append((to, to, b"", b"", body))
+            outbox.send((to, to, b"", b"", body))
         for entry in some.entries:
-            outbox.now.append((entry[0], entry[1], entry[2], b"", body))
+            outbox.send((entry[0], entry[1], entry[2], b"", body))
         for answer in some.answers:
             outbox.reply(answer[0], answer[2](error))
         return len(some.acks) + len(some.replies) + len(some.entries) + len(some.answers)
@@ -337,7 +337,7 @@ class Replies:
             self.refuse_acks(outbox)
         elif self.log.staged.position == self.log.index.position:
             for to in self.open.acks:
-                outbox.now.append((to, to, b"", b"", b""))
+                outbox.send((to, to, b"", b"", b""))
             self.open.acks = []
 
     def refuse_acks(self, outbox: Outbox) -> None:

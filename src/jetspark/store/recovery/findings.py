@@ -104,6 +104,40 @@ class Recovery:
         # Bad ranges after the last GROUP_FIRST record: no verdict yet.
         self.pending: list[BadRange] = []
 
+    def note(self, text: str) -> None:
+        """Add a sentence about what was found, or done about it."""
+        self.notes.append(text)
+
+    def miss(self, file: str, first: int, last: int, *, hidden: bool) -> None:
+        """Add messages that are lost with the files before this one.
+
+        ``hidden``: they may exist in bytes that the disk failed to read.
+        """
+        self.lost.append((first, last))
+        self.missing.append((file, first, last, hidden))
+
+    def miss_end(self, file: str, first: int, last: int) -> None:
+        """Add messages that are lost at the end of the log, after this file."""
+        self.lost.append((first, last))
+        self.truncated.append((file, first, last))
+
+    def doubt(self, file: str, last: int, reason: str) -> None:
+        """Add that messages, or changes, may be lost after this one."""
+        self.doubted.append((file, last, reason))
+
+    def find_older(self, file: str, generation: int, end: int, reason: str) -> None:
+        """Add an older version of a file; ``generation``, ``end``: what a manifest expects."""
+        self.outdated.append((file, generation, end, reason))
+        self.note(f"{file}: {reason}")
+
+    def find_foreign(self, file: str, size: int, reason: str) -> None:
+        """Add a file that is not used."""
+        self.foreign.append((file, size, reason))
+
+    def begin_pending(self, bad: BadRange) -> None:
+        """Add a range without a verdict that has no connection with the one before it."""
+        self.pending.append(bad)
+
     def add_pending(self, bad: BadRange) -> None:
         """Add a range without a verdict; merged with the previous one if they are adjacent."""
         if self.pending and self.pending[-1].where + self.pending[-1].length == bad.where:

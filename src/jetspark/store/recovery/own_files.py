@@ -155,7 +155,7 @@ class OwnFiles:
         return segment_name(head.first_seq, head.first_position)
 
     def _set_aside(self, name: str, identity: Identity, recovery: Recovery) -> None:
-        recovery.notes.append(
+        recovery.note(
             f"{name} is a segment of stream {identity.name!r} (id {identity.stream_id:016x}): "
             f"it is not used; kept as {name}{ASIDE}"
         )
@@ -168,7 +168,7 @@ class OwnFiles:
             size = self._files.size(handle)
             self._files.close(handle)
             self._files.rename(self._folder / name, self._folder / (name + ASIDE))
-        recovery.foreign.append((name + ASIDE, size, reason))
+        recovery.find_foreign(name + ASIDE, size, reason)
 
     def _move_back(
         self, moved: list[tuple[str, str]], own: list[str], recovery: Recovery
@@ -179,13 +179,13 @@ class OwnFiles:
         for name, true in moved:
             if true in own or true in wanted:
                 # A copy of a segment that exists: the one with the correct name is served.
-                recovery.notes.append(f"{name} is a copy of {true}: it is not used")
+                recovery.note(f"{name} is a copy of {true}: it is not used")
                 self._rename_aside(name, "the folder contains a copy of a segment", recovery)
                 continue
             wanted.add(true)
             if not name.endswith(MOVED):
                 self._files.rename(self._folder / name, self._folder / (true + MOVED))
-            recovery.notes.append(f"{name} was the segment {true}: it was renamed back")
+            recovery.note(f"{name} was the segment {true}: it was renamed back")
             found.append(true)
         for true in found:
             self._files.rename(self._folder / (true + MOVED), self._folder / true)

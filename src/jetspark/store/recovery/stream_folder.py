@@ -231,7 +231,7 @@ class StreamFolder:
             if damaged:
                 floor = max(floor, self._doubt_end(log, manifest, segments, newest, recovery))
             if not segments:
-                recovery.notes.append("there was no segment file; a new one was created")
+                recovery.note("there was no segment file; a new one was created")
                 log.index.skip_to(floor)
                 log.roll()
             used = max(int(log.staged.seq), int(log.index.last_seq), floor)
@@ -284,7 +284,8 @@ class StreamFolder:
         One in the middle is also detected by the sequences of its neighbours.
         """
         gone = [name for name in manifest.segments or () if name not in segments]
-        recovery.notes.extend(f"the segment {name} is missing" for name in gone)
+        for name in gone:
+            recovery.note(f"the segment {name} is missing")
         before = [name for name in gone if segments and name < segments[0]]
         if before:
             # A version that does not record which files exist still removes them: what had been
@@ -292,8 +293,7 @@ class StreamFolder:
             first = max(begin_of(before[0])[0], self._first_live)
             last = begin_of(segments[0])[0] - 1
             if first <= last:
-                recovery.lost.append((first, last))
-                recovery.missing.append((segments[0], first, last, False))
+                recovery.miss(segments[0], first, last, hidden=False)
 
     def _miss_newest(
         self, log: StreamLog, manifest: Manifest | None, segments: list[str], recovery: Recovery
@@ -323,9 +323,8 @@ class StreamFolder:
             floor = max(floor, begin + self._segment_size // int(OVERHEAD))
             stored = max(stored, begin, last + 1, unfound[-1][1])
         if stored > last:
-            recovery.lost.append((last + 1, stored))
             name = unfound[0][0] if unfound else "".join(segments[-1:])
-            recovery.truncated.append((name, last + 1, stored))
+            recovery.miss_end(name, last + 1, stored)
         return max(floor, stored)
 
     def _miss_end(
@@ -348,8 +347,8 @@ class StreamFolder:
             f"the end of the log is missing: changes after message {last} were lost (deletes, "
             "purges, states of consumers), so deleted messages may exist again"
         )
-        recovery.doubted.append((end[0], last, reason))
-        recovery.notes.append(reason)
+        recovery.doubt(end[0], last, reason)
+        recovery.note(reason)
 
     def _miss_versions(self, log: StreamLog, manifest: Manifest, recovery: Recovery) -> None:
         """Report files that are older versions of themselves.
@@ -384,8 +383,7 @@ class StreamFolder:
                 f"the segment is an older version of itself ({lacks}): changes were lost "
                 "(deletes, purges, states of consumers), so deleted messages may exist again"
             )
-            recovery.outdated.append((name, generation, expected, reason))
-            recovery.notes.append(f"{name}: {reason}")
+            recovery.find_older(name, generation, expected, reason)
 
     def _doubt_end(
         self,
@@ -409,7 +407,7 @@ class StreamFolder:
                 "both manifests were lost: it is unknown whether files with messages before "
                 f"{first} were"
             )
-            recovery.doubted.append((segments[0], 0, reason))
+            recovery.doubt(segments[0], 0, reason)
         if newest.has_filler or not (manifest is None or newest.is_torn):
             # Only the newest segment has filler. A manifest lists the files, so with one of them
             # it is enough that the newest file ends with a record.
@@ -417,8 +415,8 @@ class StreamFolder:
         last = int(log.index.last_seq)
         floor = last + self._segment_size // int(OVERHEAD)
         reason = f"a manifest was lost: it is unknown whether messages after {last} were"
-        recovery.doubted.append(("".join(segments[-1:]), last, reason))
-        recovery.notes.append(
+        recovery.doubt("".join(segments[-1:]), last, reason)
+        recovery.note(
             f"a manifest was lost, and it is unknown whether messages after {last} are: "
             f"sequences up to {floor} are not reused"
         )
@@ -484,11 +482,10 @@ class StreamFolder:
         first_seq, first_position = named
         last = int(log.index.last_seq)
         if log.index.segments and first_seq > last + 1:
-            recovery.lost.append((last + 1, first_seq - 1))
             # They may be in the unreadable end of the file before.
             before = int(log.index.segments[-1].start)
             hidden = recovery.is_unread(before, start - before)
-            recovery.missing.append((name, last + 1, first_seq - 1, hidden))
+            recovery.miss(name, last + 1, first_seq - 1, hidden=hidden)
         log.index.skip_to(first_seq - 1)
         log.index.reach(first_position - 1)
         log.segments.add(handle, name, size)
@@ -547,7 +544,7 @@ class StreamFolder:
         if size == whole:
             return size
         self._is_overlong = newest
-        recovery.notes.append(
+        recovery.note(
             f"{name} has {whole} bytes, and no record starts after {size}: the rest is ignored"
         )
         if newest:
@@ -556,7 +553,7 @@ class StreamFolder:
                 self._files.truncate(handle, size)
             except OSError as error:
                 log.access.stop()
-                recovery.notes.append(f"the stream is read-only: cannot truncate {name}: {error}")
+                recovery.note(f"the stream is read-only: cannot truncate {name}: {error}")
         return size
 
     def _replay_index_file(
@@ -622,7 +619,7 @@ class StreamFolder:
             self._files.remove(self._folder / (name + SUFFIX))
         except OSError as error:
             log.access.stop()
-            recovery.notes.append(
+            recovery.note(
                 f"the stream is read-only: {name + SUFFIX} {problem}, and cannot be removed: "
                 f"{error}"
             )
@@ -649,7 +646,7 @@ class StreamFolder:
         """Report consumers of which only the state is left."""
         for consumer_id in log.engine_state.drop_nameless():
             if recovery.damaged:
-                recovery.notes.append(
+                recovery.note(
                     f"the configuration of consumer id {consumer_id} was in a damaged range; "
                     "the consumer is lost and must be created again"
                 )
@@ -666,15 +663,15 @@ class StreamFolder:
 
     def _renew_head(self, log: StreamLog, data: bytes, fresh: bytes, recovery: Recovery) -> None:
         """Rewrite the damaged head of the newest segment if nothing follows it."""
-        recovery.pending.append(BadRange(log.index.segments[-1].start, len(data)))
+        recovery.begin_pending(BadRange(log.index.segments[-1].start, len(data)))
         recovery.settle(DAMAGED, 0)
-        recovery.notes.append("the head of an empty segment was damaged; it was written again")
+        recovery.note("the head of an empty segment was damaged; it was written again")
         log.segments.records_begin(len(fresh))
         try:
             self._files.write_synced(int(log.segments.handle), [fresh], 0)
         except OSError as error:
             log.access.stop()
-            recovery.notes.append(f"that failed, so the stream is read-only: {error}")
+            recovery.note(f"that failed, so the stream is read-only: {error}")
 
     def _proven(self, log: StreamLog, data: bytes, covered: int, recovery: Recovery) -> bytes:
         """Write the last group to the disk again; return the part of the segment that is certain.
@@ -696,7 +693,7 @@ class StreamFolder:
             self._files.sync(int(log.segments.handle))
         except OSError as error:
             log.access.stop()
-            recovery.notes.append(
+            recovery.note(
                 f"the stream is read-only and its last {len(data) - begin} bytes are not served "
                 f"until a start can write them: {error}"
             )
@@ -709,7 +706,7 @@ class StreamFolder:
         bad = BadRange(log.index.segments[-1].start + first, end - first)
         if last_seq > log.index.last_seq:
             bad.missing(log.index.last_seq + 1, last_seq)
-        recovery.pending.append(bad)
+        recovery.begin_pending(bad)
 
     def _keep_young(self, log: StreamLog, name: str, recovery: Recovery, *, stays: bool) -> None:
         """Let a stream without manifests stay so; or write them, or the one that is missing."""
@@ -721,7 +718,7 @@ class StreamFolder:
                 write_manifests(self._files, self._folder, log.identity, Stored(segments=(name,)))
             except OSError as error:
                 log.access.stop()
-                recovery.notes.append(f"the stream is read-only without manifests: {error}")
+                recovery.note(f"the stream is read-only without manifests: {error}")
 
     def _conclude(self, log: StreamLog, data: bytes, good: int, recovery: Recovery) -> None:
         """Classify what is left of the newest segment and record that after it."""
@@ -756,7 +753,7 @@ class StreamFolder:
         try:
             self._files.write_synced(int(group.handle), [group.blob], int(group.offset))
         except OSError as error:
-            recovery.notes.append(f"the sequences of a lost tail could not be recorded: {error}")
+            recovery.note(f"the sequences of a lost tail could not be recorded: {error}")
             log.fail(error.errno in NO_SPACE)
             return
         log.commit()
@@ -768,7 +765,7 @@ class StreamFolder:
             log.segments.cut()
         except OSError as error:
             log.access.stop()
-            recovery.notes.append(f"the stream is read-only: cannot truncate its tail: {error}")
+            recovery.note(f"the stream is read-only: cannot truncate its tail: {error}")
 
     # Metadata ----------------------------------------------------------------------------------
 
@@ -791,9 +788,8 @@ class StreamFolder:
             if name.endswith(TEMPORARY) or orphaned:
                 with suppress(OSError):
                     self._files.remove(self._folder / name)
-        recovery.notes.extend(
-            f"{name} was missing or damaged; it was written again" for name in damaged
-        )
+        for name in damaged:
+            recovery.note(f"{name} was missing or damaged; it was written again")
         known = max(int(log.index.last_seq), manifest.sequence_floor if manifest else 0)
         with suppress(OSError):
             if not log.segments.has_manifests:

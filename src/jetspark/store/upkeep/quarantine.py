@@ -208,7 +208,7 @@ def load_quarantine(log: "StreamLog", recovery: "Recovery") -> None:
     """Load the findings of earlier starts, before the replay."""
     bad_lines = log.quarantine.load(log.segments.files, log.segments.folder)
     if bad_lines:
-        recovery.notes.append(
+        recovery.note(
             f"{bad_lines} lines of {FOLDER}/{LINES} are damaged: what they said about damage "
             "found earlier is lost"
         )

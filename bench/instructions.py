@@ -48,6 +48,8 @@ def of_server(case: Case, scale: float) -> Mapping[str, float]:
         running(OURS, guarded=case.guarded, prefix=_counting(folder)) as server,
     ):
         work = case.prepare(server, count)
+        # Its answer waits until the code of the monitoring port is loaded, which is no message's.
+        server.commits()
         switch("on", server.pid)
         work()
         switch("off", server.pid)

@@ -100,9 +100,9 @@ async def _serve(
         # with 1,000 streams.
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLD)
-        gc.enable()
         await server.code_loaded()
         gc.freeze()
+        gc.enable()
         await stop.wait()
         log.info("Initiating Shutdown...")
     log.info("Server Exiting..")

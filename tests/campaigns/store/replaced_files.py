@@ -68,7 +68,7 @@ class Started:
     def __init__(self, disk: SimulatedDisk) -> None:
         keys = iter(range(1, 1 << 30))
         self.disk = disk
-        self.notes: dict[int, list[str]] = {number: [] for number in STREAMS}
+        self._heard: list[Recovery] = []
         self.unopened: dict[str, str] = {}
         self.store = FileStore(
             disk,
@@ -82,9 +82,14 @@ class Started:
         opened = self.store.open(self._hear, self._cannot_open)
         self.copies = [log for log in opened if not _is_original(log)]
         self.logs = {log.identity.stream_id: log for log in opened if _is_original(log)}
+        # What was found in a folder with the manifest of another stream is not said of that one.
+        self.notes: dict[int, list[str]] = {number: [] for number in STREAMS}
+        for log, recovery in zip(opened, self._heard, strict=True):
+            if _is_original(log):
+                self.notes[log.identity.stream_id] += recovery.notes
 
-    def _hear(self, identity: Identity, recovery: Recovery) -> None:
-        self.notes[identity.stream_id] += recovery.notes
+    def _hear(self, _identity: Identity, recovery: Recovery) -> None:
+        self._heard.append(recovery)
 
     def _cannot_open(self, folder: Path, error: StorageFault | OSError) -> None:
         self.unopened[folder.name] = str(error)

@@ -33,6 +33,7 @@ from jetspark.store.log.stream_log import Group, StreamLog
 from jetspark.store.recovery.replay import Recovery
 from jetspark.store.sharing import write_unsynced
 from jetspark.store.store import FileStore
+from jetspark.subjects.match import matches
 
 STREAMS: Final = (1, 2, 3)
 TARGET: Final = 1
@@ -53,12 +54,15 @@ class Model:
         self.deleted: dict[int, Message] = {}
         self.used: int = 0
         self.consumer: Consumer = (b"", b"", ())
+        # Purges that kept some: the pattern, how many, and the last message at the time.
+        self.kept: list[tuple[bytes, int, int]] = []
 
     def copy(self) -> "Model":
         """Return a copy."""
         other = Model()
         other.acked, other.deleted = dict(self.acked), dict(self.deleted)
         other.used, other.consumer = self.used, self.consumer
+        other.kept = list(self.kept)
         return other
 
 
@@ -194,6 +198,8 @@ class Life:
             pattern = random.choice((b"", b"s.%d" % random.randrange(5), b"s.*"))
             keep = 0 if before else random.choice((0, 1, 3))
             staged.purge(before, pattern, keep)
+            if keep:
+                model.kept.append((pattern, keep, int(staged.seq)))
         if random.random() < 0.3:
             document, state = b"consumer", b"state %d" % turn
             staged.set_consumer(CONSUMER, document)
@@ -370,15 +376,27 @@ class Damage:
 
 
 def _is_displaced(log: StreamLog, model: Model, seq: int) -> bool:
-    """Say whether limits may have removed a message because deleted ones were back, and counted.
+    """Say whether a message may have been removed because deleted ones were back, and counted.
 
-    For a time is enough: a later purge may have removed those.
+    By limits, or by a purge that kept some. For a time is enough: a later purge may have removed
+    those that were back.
     """
     subject = model.acked[seq].subject
-    newer = [other for each in (model.acked, model.deleted) for other in each if other > seq]
-    alike = [n for n in newer if (model.acked.get(n) or model.deleted[n]).subject == subject]
+    newer = {
+        other: message.subject
+        for each in (model.acked, model.deleted)
+        for other, message in each.items()
+        if other > seq
+    }
+    alike = [other for other, owner in newer.items() if owner == subject]
     limits = log.limits
-    return 0 < limits.max_msgs <= len(newer) or 0 < limits.max_per_subject <= len(alike)
+    if 0 < limits.max_msgs <= len(newer) or 0 < limits.max_per_subject <= len(alike):
+        return True
+    return any(
+        (not pattern or matches(subject, pattern))
+        and keep <= sum(n <= last and (not pattern or matches(newer[n], pattern)) for n in newer)
+        for pattern, keep, last in model.kept
+    )
 
 
 class Judge:

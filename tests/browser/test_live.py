@@ -166,3 +166,27 @@ def test_people_sign_in_and_out(browser: Browser, tmp_path: Path) -> None:
             assert not [url for url in asked if "two" in url or "=one" in url]
         finally:
             context.close()
+
+
+def test_the_scale_of_a_plot_is_readable_at_every_rate(shop: Site, opened: Open) -> None:
+    """A label such as 1000 KiB/s is wider than the margin, and was truncated at the left."""
+    page = opened(shop.url)
+    page.wait_for_selector("section.plot-card")
+    cut = page.evaluate(
+        """async () => {
+            const { linePlot } = await import("./plot.js");
+            const { bytes } = await import("./format.js");
+            const show = (value) => `${bytes(value)}/s`;
+            const series = [{ name: "a", key: "a", color: "c1" }];
+            const plot = linePlot({ title: "T", binary: true, series, show });
+            document.querySelector("main").append(plot.card);
+            const cut = [];
+            for (let value = 1; value < 1e13; value *= 1.15) {
+              plot.update([{ time: 0, a: 0 }, { time: 60, a: value }]);
+              for (const label of plot.card.querySelectorAll("text.axis"))
+                if (label.getBBox().x < 0) cut.push(label.textContent);
+            }
+            return [...new Set(cut)];
+        }"""
+    )
+    assert cut == []

@@ -4,7 +4,8 @@ import { h, svg, replace, newId } from "./dom.js";
 import { clock, percent } from "./format.js";
 
 const HEIGHT = 180;
-const PAD = { left: 68, right: 10, top: 10, bottom: 22 };
+// The left one has room for the widest label of a scale, 1000 MiB/s.
+const PAD = { left: 80, right: 10, top: 10, bottom: 22 };
 
 // A card with lines over time. `series` are {name, key, color}; update(samples) draws them.
 export function linePlot({ title, series, show, floor = 0, binary = false }) {

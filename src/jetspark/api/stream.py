@@ -195,8 +195,12 @@ class StreamCreateRequest(StreamConfig, frozen=True, kw_only=True):
         )
 
 
+# Released servers list every lost sequence; a gap of millions is not worth megabytes of answer.
+LOST_SHOWN_MAX: Final = 10_000
+
+
 class LostData(ApiStruct, frozen=True, kw_only=True):
-    """Sequences that were lost in a damaged store."""
+    """Sequences that were lost in a damaged store: from jetspark the first 10,000."""
 
     msgs: tuple[Unsigned, ...] | None = shown(None)
     bytes: Unsigned = shown(0)

@@ -41,6 +41,8 @@ class StreamFinding(msgspec.Struct, kw_only=True):
     consumers: int = 0
     # At most; includes damage that was found earlier.
     lost_messages: int = 0
+    # In how many places it is unknown what was lost.
+    uncounted_places: int = 0
     damage: list[Damage] = []
     # How many of these were not known before.
     new_damage: int = 0
@@ -174,6 +176,7 @@ class StoreInspection:
         found.consumers = len(log.engine_state.consumers)
         found.damage = list(log.quarantine.known.values())
         found.lost_messages = log.quarantine.lost_messages
+        found.uncounted_places = log.quarantine.uncounted_places
         return found
 
     def _read_all(

@@ -12,6 +12,7 @@ import pytest
 from tests.support.monitored import get, text
 
 import jetspark
+from jetspark.store.format.segment import without_filler
 
 
 async def test_a_flipped_bit_costs_one_message_and_is_reported_everywhere(tmp_path: Path) -> None:
@@ -64,7 +65,37 @@ async def test_an_emptied_segment_is_reported_although_its_contents_are_unknown(
     async with jetspark.Server(store_dir=tmp_path / "found", http_port=-1) as server:
         health = await get(server, "/healthz")
 
-    assert "it is unknown whether messages are lost" in health["jetspark"]["warnings"][0]
+    assert "it is unknown whether messages are lost there" in health["jetspark"]["warnings"][0]
+
+
+async def test_a_counted_loss_does_not_hide_that_another_is_unknown(tmp_path: Path) -> None:
+    """A damaged message is counted; what followed the last record, without manifests, is not."""
+    async with jetspark.Server(store_dir=tmp_path) as server:
+        client = await nats.connect(server.client_url)
+        body = b'{"name":"S","subjects":["s.>"]}'
+        await client.request("$JS.API.STREAM.CREATE.S", body, timeout=5)
+        for number in range(5):
+            payload = b"payload-%d" % number + bytes(10_000)
+            await client.request("s.a", payload, timeout=5)
+        await client.close()
+    (segment,) = tmp_path.rglob("*.seg")
+    data = bytearray(segment.read_bytes())
+    data[data.index(b"payload-2")] ^= 1
+    # Without the filler that proves where the log ends.
+    segment.write_bytes(without_filler(data, 0))
+    for path in tmp_path.rglob("*.idx"):
+        path.unlink()
+    for path in tmp_path.rglob("manifest.*"):
+        path.write_bytes(b"")
+
+    async with jetspark.Server(store_dir=tmp_path, http_port=-1) as server:
+        health, storez = await get(server, "/healthz"), await get(server, "/storez")
+
+    counted, unknown = health["jetspark"]["warnings"]
+    assert "1 messages are lost" in counted
+    assert "it is unknown whether messages are lost there" in unknown
+    stream = storez["streams"][0]
+    assert (stream["lost_messages"], stream["uncounted_places"]) == (1, 1)
 
 
 async def test_damage_in_an_idle_stream_is_reported(

@@ -178,6 +178,34 @@ def test_a_segment_that_was_lost_is_in_every_later_report(store: Store) -> None:
     assert document["lost_messages"] == lost
 
 
+def test_what_was_lost_with_both_manifests_is_unknown_and_not_none(store: Store) -> None:
+    """How many messages followed the last one that was found cannot be counted."""
+    for name in ("manifest.a", "manifest.b"):
+        (store.stream / name).unlink()
+    before = store.content()
+    first = run("check", store.folder)
+    unchanged = store.content() == before
+    run("repair", store.folder)
+    later = run("check", store.folder)
+    document = json.loads(run("check", store.folder, "--json").stdout)
+
+    for result in (first, later):
+        assert "what was lost is unknown" in result.output
+        assert "no messages lost" not in result.output
+    assert unchanged
+    assert document["uncounted_places"] > 0
+
+
+def test_a_check_says_that_nothing_was_changed(store: Store) -> None:
+    """The notes are those of a start, which wrote into an overlay."""
+    (store.stream / "manifest.a").unlink()
+    result = run("check", store.folder)
+
+    assert "it was written again" in result.output
+    assert "nothing was changed" in result.output
+    assert not (store.stream / "manifest.a").exists()
+
+
 @pytest.mark.parametrize("name", ["manifest.a", "manifest.b", "STORE"])
 def test_metadata_is_written_again(store: Store, name: str) -> None:
     path = store.folder / name if name == "STORE" else store.stream / name

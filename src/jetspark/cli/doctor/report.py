@@ -24,6 +24,7 @@ def as_json(
         # Healthy means nothing new: what was lost before stays lost.
         "known_damage": sum(len(found.damage) - found.new_damage for found in findings),
         "lost_messages": sum(found.lost_messages for found in findings),
+        "uncounted_places": sum(found.uncounted_places for found in findings),
         "foreign": [str(path) for path in foreign],
         "streams": [msgspec.to_builtins(found) | {"healthy": found.healthy} for found in findings],
     }
@@ -158,6 +159,9 @@ def _conclude(
         names = ", ".join(found.name or found.folder for found in damaged)
         lost = sum(found.lost_messages for found in damaged)
         text = f"messages lost: at most {lost:,}" if lost else "no messages lost"
+        if any(found.uncounted_places for found in damaged):
+            more = f"{text}; what else" if lost else "what"
+            text = f"{more} was lost is unknown, see above"
         console.print(
             f"[yellow]Damaged: {escape(names)}; {text}.[/yellow]", highlight=False, soft_wrap=True
         )
@@ -171,8 +175,11 @@ def _conclude(
         console.print("[green]Healthy: every record is valid.[/green]")
     elif any(found.new_damage or found.notes for found in findings):
         console.print(
-            f"Damage was found. `jetspark doctor repair {escape(str(folder))}` quarantines it "
-            "and rebuilds what can be rebuilt; every valid record is kept."
+            # The notes are those of a start: what they say was written is an overlay's.
+            "Damage was found, and nothing was changed. "
+            f"`jetspark doctor repair {escape(str(folder))}` quarantines damaged bytes and does "
+            "what the lines above say was written, created or restored; every valid record is "
+            "kept."
         )
 
 

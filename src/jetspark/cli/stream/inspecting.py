@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from jetspark.api.stream import LOST_SHOWN_MAX
 from jetspark.cli.output import Column, Fields, Output
 from jetspark.cli.quantities import show_limit, show_seconds, show_time
 from jetspark.cli.session import Session
@@ -274,7 +275,7 @@ def _state(info: StreamInfo) -> list[tuple[str, object]]:
     return [
         ("Messages", f"{state.messages:,}"),
         ("Bytes", format_bytes(state.bytes)),
-        ("Lost Messages", _lost(state)),
+        ("Lost Messages", show_lost(state)),
         ("First Sequence", _at(state.first_seq, state.first_time)),
         ("Last Sequence", _at(state.last_seq, state.last_time)),
         ("Deleted Messages", f"{_deleted(state):,}" if _deleted(state) else ""),
@@ -292,10 +293,14 @@ def _state(info: StreamInfo) -> list[tuple[str, object]]:
     ]
 
 
-def _lost(state: StreamState) -> str:
-    if state.lost is None or not state.lost.msgs:
+def show_lost(state: StreamState) -> str:
+    """How many messages were lost on a damaged disk; empty if none were."""
+    if state.lost is None:
         return ""
-    return f"{len(state.lost.msgs):,} ({format_bytes(state.lost.bytes)})"
+    count = len(state.lost.msgs or ())
+    least = "at least " if count == LOST_SHOWN_MAX else ""
+    shown = f"{least}{count:,}" if count else "unknown"
+    return f"{shown} ({format_bytes(state.lost.bytes)})"
 
 
 def _deleted(state: StreamState) -> int:
@@ -409,7 +414,7 @@ def _report_row(info: StreamInfo, *, raw: bool) -> tuple[str, ...]:
         number(state.consumer_count),
         number(state.messages),
         str(state.bytes) if raw else format_bytes(state.bytes),
-        _lost(state) or "0",
+        show_lost(state) or "0",
         number(_deleted(state)),
         _replicas(info.cluster),
     )

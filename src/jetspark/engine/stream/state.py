@@ -1,13 +1,14 @@
 """The state of a stream, for answers."""
 
 from itertools import islice
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from jetspark.api.base import Timestamp
 from jetspark.api.levels import answered_metadata
 from jetspark.api.stream import (
+    LOST_SHOWN_MAX,
     JetsparkStreamInfo,
     LostData,
     StreamConfig,
@@ -18,8 +19,6 @@ from jetspark.api.stream import (
 from jetspark.engine.stream.stream import Stream
 
 _Info = TypeVar("_Info", bound=StreamInfo)
-
-LOST_SHOWN_MAX: Final = 10_000
 
 
 def stream_info(stream: Stream, now: int, model: type[_Info]) -> _Info:
@@ -93,7 +92,6 @@ def lost_data(stream: Stream) -> LostData | None:
     quarantine = stream.log.quarantine
     if not quarantine.proven:
         return None
-    # Released servers list every sequence; a gap of millions is not worth megabytes of answer.
     each = (seq for first, last in quarantine.lost for seq in range(first, last + 1))
     gone = tuple(islice(each, LOST_SHOWN_MAX))
     return LostData(msgs=gone or None, bytes=quarantine.lost_bytes)

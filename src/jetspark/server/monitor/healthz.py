@@ -220,10 +220,11 @@ async def _examine_account(
                 f"stream '{account.name} > {name}': {store.lost_bytes} bytes are damaged, "
                 f"{store.lost_messages} messages are lost; see state.lost and /storez"
             )
-        elif store.damaged_places and options.stream in {"", name}:
+        if store.uncounted_places and options.stream in {"", name}:
             findings.warn(
-                f"stream '{account.name} > {name}': files are missing or empty; it is unknown "
-                "whether messages are lost, and how many; see the log and `jetspark doctor`"
+                f"stream '{account.name} > {name}': files, or parts of them, are missing; it is "
+                "unknown whether messages are lost there, and how many; see the log and "
+                "`jetspark doctor`"
             )
         if store.ahead_ns > AHEAD_MAX_NS and options.stream in {"", name}:
             findings.warn(

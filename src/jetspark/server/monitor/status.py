@@ -236,7 +236,7 @@ class StreamStatus:
             cache_limit=log.reader.cache.budget,
             lost_messages=log.quarantine.lost_messages,
             lost_bytes=log.quarantine.lost_bytes,
-            damaged_places=len(log.quarantine.proven),
+            uncounted_places=log.quarantine.uncounted_places,
             doubtful_bytes=log.quarantine.doubtful_bytes,
             quarantined_bytes=sum(
                 damage.length

@@ -53,8 +53,8 @@ class StreamStore(msgspec.Struct, frozen=True, kw_only=True):
     duplicates_limit: int | None = None
     lost_messages: int | None = None
     lost_bytes: int | None = None
-    # A file that is unexpectedly empty counts as damaged in one place without bytes.
-    damaged_places: int = 0
+    # Places where files, or parts of them, are missing: what was lost there cannot be counted.
+    uncounted_places: int | None = None
     doubtful_bytes: int | None = None  # of writes that may never have been acknowledged
     quarantined_bytes: int | None = None
     scrubbed_ns: int | None = None  # when the full segment that waits longest was last scrubbed

@@ -95,6 +95,7 @@ class StreamFiles(ApiStruct, frozen=True, kw_only=True):
     duplicates_limit: int | None = None
     lost_messages: int | None = None
     lost_bytes: int | None = None
+    uncounted_places: int | None = None
     doubtful_bytes: int | None = None
     quarantined_bytes: int | None = None
     scrubbed: Timestamp | None = None
@@ -264,6 +265,7 @@ def _files(view: ServerStatus, account: str, stream: StreamStatus, now_ns: int) 
         duplicates_limit=store.duplicates_limit,
         lost_messages=store.lost_messages,
         lost_bytes=store.lost_bytes,
+        uncounted_places=store.uncounted_places,
         doubtful_bytes=store.doubtful_bytes,
         quarantined_bytes=store.quarantined_bytes,
         scrubbed=None if store.scrubbed_ns is None else view.date(store.scrubbed_ns),

@@ -162,6 +162,11 @@ class Quarantine:
         return sum(damage.messages for damage in self.proven)
 
     @property
+    def uncounted_places(self) -> int:
+        """Return in how many places parts of files are missing: messages cannot be counted."""
+        return sum(1 for damage in self.proven if not damage.length and not damage.messages)
+
+    @property
     def lost_bytes(self) -> int:
         """Return how many acknowledged bytes are damaged."""
         return sum(damage.length for damage in self.proven)

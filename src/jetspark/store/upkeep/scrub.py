@@ -175,7 +175,7 @@ class Scrub(Task):
         for offset in self.found:
             for columns in log.index.segments:
                 if self.reads(columns):
-                    note_place(log, columns, offset, "found by the scrubber")
+                    note_place(log, columns, offset, "wrong checksum, found when it was verified")
                     break
         pin(log)
 

@@ -70,7 +70,7 @@ export async function store(context) {
 function showStore(found, offset, move) {
   const commits = found.commits ?? {};
   const total = found.streams_total ?? found.streams.length;
-  const bad = found.streams.filter((row) => row.lost_messages || row.read_only || row.write_error || row.read_error);
+  const bad = found.streams.filter((row) => row.lost_messages || row.uncounted_places || row.read_only || row.write_error || row.read_error);
   return [
     h("div", { class: "stats" },
       stat("Durability", found.durability || "–", "what an acknowledgement means"), stat("Syncs", count(commits.groups), commits.messages_per_group ? `${commits.messages_per_group} messages each` : ""),
@@ -91,6 +91,7 @@ function showStore(found, offset, move) {
 
 function health(row) {
   if (row.lost_messages) return badge(`${count(row.lost_messages)} lost`, "bad");
+  if (row.uncounted_places) return badge("parts missing", "bad");
   if (row.write_error || row.read_error) return h("span", { class: "bad" }, row.write_error || row.read_error);
   return row.read_only ? badge("read-only", "bad") : badge("ok", "good");
 }

@@ -23,7 +23,6 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
-from threading import BoundedSemaphore
 from typing import Final, TypeAlias
 
 from xxhash import xxh3_64_hexdigest
@@ -45,7 +44,7 @@ from jetspark.store.recovery.replay import Recovery
 from jetspark.store.recovery.stream_folder import PLAIN, StreamFolder, StreamUnidentified
 from jetspark.store.reserve import NAME as RESERVE
 from jetspark.store.reserve import RESERVE_SIZE, Reserve
-from jetspark.store.threads import LARGE_OPENERS, no_thread
+from jetspark.store.threads import no_thread, turns_of_large
 from jetspark.store.upkeep.counts import UpkeepRates
 from jetspark.store.upkeep.reopen import dropped_folder
 
@@ -143,7 +142,7 @@ class FileStore:
         self._cache_budget = cache_budget
         self._rates = rates
         self._openers = openers
-        self._large = BoundedSemaphore(LARGE_OPENERS)
+        self._large = turns_of_large()
         self._lock = -1
         # The level of streams without one of their own, and its period.
         self.durability = durability

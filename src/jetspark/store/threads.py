@@ -32,6 +32,11 @@ def start_thread(name: str, run: Callable[[], None]) -> threading.Thread:
     return thread
 
 
+def turns_of_large() -> threading.BoundedSemaphore:
+    """Return what lets so many large streams be opened at a time."""
+    return threading.BoundedSemaphore(LARGE_OPENERS)
+
+
 def no_thread() -> OSError:
     """Return the error if the system refuses to start a thread."""
     return OSError(

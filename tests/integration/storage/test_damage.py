@@ -82,7 +82,7 @@ async def test_a_counted_loss_does_not_hide_that_another_is_unknown(tmp_path: Pa
     data = bytearray(segment.read_bytes())
     data[data.index(b"payload-2")] ^= 1
     # Without the filler that proves where the log ends.
-    segment.write_bytes(without_filler(data, 0))
+    segment.write_bytes(without_filler(bytes(data), 0))
     for path in tmp_path.rglob("*.idx"):
         path.unlink()
     for path in tmp_path.rglob("manifest.*"):

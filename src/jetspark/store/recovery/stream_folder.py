@@ -139,6 +139,8 @@ class StreamFolder:
         # Up to which position rewritten segments go, and the files that they replace.
         self._through = 0
         self._litter: list[str] = []
+        # Whether the newest segment is empty and has a name that cannot be its own.
+        self._misnamed = False
         # The replayed segments with a valid head.
         self._found: dict[str, FoundFile] = {}
         # The last sequence that was on disk according to a manifest.
@@ -236,7 +238,9 @@ class StreamFolder:
                 log.roll()
             used = max(int(log.staged.seq), int(log.index.last_seq), floor)
             log.restore_limits()
-            if log.limits.any and segments and self._is_holed(log, recovery):
+            if self._misnamed:
+                log.segments.want_roll()
+            elif log.limits.any and segments and self._is_holed(log, recovery):
                 # Its replay has no limits from the hole on: later records go to a segment whose
                 # head states them.
                 log.segments.want_roll()
@@ -486,6 +490,7 @@ class StreamFolder:
             before = int(log.index.segments[-1].start)
             hidden = recovery.is_unread(before, start - before)
             recovery.miss(name, last + 1, first_seq - 1, hidden=hidden)
+        follows = not rows or first_position > log.index.position
         log.index.skip_to(first_seq - 1)
         log.index.reach(first_position - 1)
         log.segments.add(handle, name, size)
@@ -516,7 +521,14 @@ class StreamFolder:
         replayed = self._replayed(data, good, head is not None)
         if newest and head is None and good == 0 and not log.access.read_only and not unread:
             fresh = encode_head(log.identity, first_seq, first_position)
-            if len(replayed.data) <= len(fresh):
+            if len(replayed.data) <= len(fresh) and not follows:
+                # What is stored in it would be lost once one of the others was rewritten.
+                self._misnamed = True
+                recovery.note(
+                    f"{name} is empty, and by its name it belongs before a segment that exists: "
+                    "messages go to a new one"
+                )
+            elif len(replayed.data) <= len(fresh):
                 self._renew_head(log, replayed.data, fresh, recovery)
                 return replayed._replace(data=fresh, good=len(fresh), length=len(fresh))
         return replayed

@@ -37,6 +37,11 @@ def test_a_segment_whose_newer_version_lacks_a_deleted_message_is_reported() -> 
     assert run_lost_files(1, 182432144) == 10
 
 
+def test_messages_do_not_go_to_an_empty_segment_that_a_rewritten_one_replaces() -> None:
+    """Found by torture: an empty file, as if from before the newest segment, was continued."""
+    assert run_replaced_files(1, 219583361) == 8
+
+
 def keep_house(bench: Bench) -> None:
     bench.log.upkeep.want_note(True)
     while bench.log.maintain():

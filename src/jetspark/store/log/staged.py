@@ -281,9 +281,10 @@ class Staged:
         if self.seen is not None:
             self.seen.remove_to(int(self.index.last_seq))
 
-    def note_evicted(self, group: Group, seq: i64, subject: bytes, size: i64) -> None:
-        """Note that a group evicted a message, which a staged removal may have subtracted."""
-        if self.deletions.has_taken(seq, subject, group.last_position):
+    def note_unrecorded(self, seq: i64, subject: bytes, size: i64) -> None:
+        """Note that the index loses a message, which a staged removal may have subtracted."""
+        group = self.in_flight
+        if group is not None and self.deletions.has_taken(seq, subject, group.last_position):
             self.in_flight_messages += 1
             self.in_flight_bytes += size
         elif self.deletions.has(seq, subject):
@@ -1048,6 +1049,8 @@ class Gathering:
         self.rows: StagedRows = StagedRows()
         self._staged: Staged = staged
         self._blobs: list[bytes] = staged.records()
+        # The last sequence that was assigned when they were taken, perhaps not to a message.
+        self._taken_seq: i64 = staged.seq
         self._n: int = 0
         self._at: i64 = 0
         # The last message that was read.
@@ -1061,14 +1064,13 @@ class Gathering:
         self.read(most)
         if self._n < len(self._blobs):
             return False
-        if staged.seq - self._seq > most:
-            self._blobs = staged.records()
-            self._n = 0
-            self._at = 0
-            return False
+        is_behind = staged.seq - self._taken_seq > most
         self._blobs = staged.records()
+        self._taken_seq = staged.seq
         self._n = 0
         self._at = 0
+        if is_behind:
+            return False
         self.read(1 << 62)
         return True
 

@@ -63,7 +63,7 @@ from jetspark.store.log.index import StreamIndex
 from jetspark.store.log.limits import Limits, limits_of
 from jetspark.store.log.preparation import Preparation
 from jetspark.store.log.staged_rows import Row, StagedRows
-from jetspark.store.log.subject_purge import purged_of, rare_entries, subject_chains
+from jetspark.store.log.subject_purge import rare_entries, subject_chains
 from jetspark.store.log.subject_table import SubjectEntry
 from jetspark.store.log.timeline import Timeline
 from jetspark.subjects.match import matches
@@ -590,8 +590,8 @@ class Staged:
         """Stage a purge: messages below ``before_seq``, all except the newest ``keep``.
 
         0 means no bound, an empty pattern every subject. Returns how many are removed; staged
-        messages count, and so do those that they will evict. A bound beyond the end, without a
-        pattern, moves the end there.
+        messages count, and so do those that they will evict, unless some are kept. A bound
+        beyond the end, without a pattern, moves the end there.
         """
         everything = is_everything(pattern)
         rare = None if everything else rare_entries(self.index, pattern)
@@ -607,10 +607,15 @@ class Staged:
             staged = self.left_rows_of(pattern)
         else:
             staged = self.left_rows_below(pattern, end)
-        if 0 < keep <= len(staged):
-            end = min(end, staged[-int(keep)][0])
-        elif keep > 0:
-            end = min(end, keep_from(self.index, pattern, keep - len(staged), self.deletions))
+        evicted: set[int] = set()
+        if keep > 0:
+            evicted = self.evicted_by(staged, int(self.seq))
+            left = [row[0] for row in staged if row[0] not in evicted]
+            if keep <= len(left):
+                end = min(end, left[-int(keep)])
+            else:
+                more = keep - len(left)
+                end = min(end, keep_from(self.index, pattern, more, self.deletions, evicted))
         before = self.open_messages
         self.count_out(end, pattern, staged)
         self.add_record(PURGE, purge_body(self.seq, before_seq, keep, pattern))
@@ -619,7 +624,37 @@ class Staged:
             self.seq = max(self.seq, before_seq - 1)
         removed = before - self.open_messages
         self.note_removals(removed, False)
-        return removed
+        return removed - len([seq for seq in evicted if seq < end])
+
+    def evicted_by(self, staged: list[Row], last: int) -> set[int]:
+        """Return what the limit per subject evicts of the subjects of staged messages.
+
+        When those up to ``last`` are durable. A purge that keeps the newest messages does not
+        count them: it would keep others than when its record is applied. Older ones that the
+        limits of the whole stream evict make no difference to it.
+        """
+        limit = self.limits.max_per_subject
+        found: set[int] = set()
+        if limit <= 0:
+            return found
+        index, deletions = self.index, self.deletions
+        visited: set[int] = set()
+        for _, _, entry in staged:
+            if int(entry.id) in visited:
+                continue
+            visited.add(int(entry.id))
+            rows = [row for row in self.left_rows().of(entry) if row[0] <= last]
+            over = len(rows) - limit
+            over += self.durable_left(entry) if deletions.any else i64(entry.count)
+            seq = entry.first if entry.count > 0 else 0
+            while over > 0 and seq > 0:
+                if not (deletions.any and deletions.has(seq, entry.subject)):
+                    found.add(int(seq))
+                    over -= 1
+                seq = index.next_in_subject(seq)
+            found.update(row[0] for row in rows[: int(max(over, i64(0)))])
+        self.count_compared(len(found))
+        return found
 
     def purge_all(self, pattern: bytes) -> i64:
         """Stage a purge of everything; return how many messages decisions saw."""
@@ -658,18 +693,22 @@ class Staged:
             if not (deletions.any and deletions.has(seq, entry.subject)):
                 left.append((seq, int(columns.size_at(seq - columns.base)), entry))
         self.count_compared(len(left))
-        left += self.left_rows_of(entries[0].subject if len(entries) == 1 else pattern)
-        gone = purged_of([row[0] for row in left], before, keep)
-        self.take_out(left[: len(gone)])
+        staged = self.left_rows_of(entries[0].subject if len(entries) == 1 else pattern)
+        left += staged
         end = self.purge_end(before)
+        evicted: set[int] = set()
         if keep > 0:
-            end = min(end, left[-keep][0] if len(left) >= keep else 0)
+            evicted = self.evicted_by(staged, int(self.seq))
+            kept = [row[0] for row in left if row[0] not in evicted][-keep:]
+            end = min(end, kept[0] if len(kept) == keep else 0)
+        gone = [row for row in left if row[0] < end]
+        self.take_out(gone)
         self.add_record(PURGE, purge_body(self.seq, before, keep, pattern))
         for entry in entries:
             if 0 < entry.staged_last < end:
                 self.restage(entry, 0)
         deletions.purge(self.position, end, pattern)
-        return len(gone)
+        return len(gone) - len([seq for seq in evicted if seq < end])
 
     def purge_end(self, before_seq: i64) -> i64:
         """Return the end of a purge: messages that are staged after it stay, whatever it names."""

@@ -457,7 +457,7 @@ class StreamLog:
         return at >= end
 
     def evict_staged(self, entry: SubjectEntry) -> None:
-        """Evict what exceeds the limits while removals are staged, perhaps of the same messages."""
+        """Evict what exceeds the limits while removals are staged, perhaps of the same."""
         seq = self.limits.next_evicted(self.index, entry)
         while seq > 0:
             self.remove_unrecorded(seq)

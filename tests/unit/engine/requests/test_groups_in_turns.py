@@ -430,3 +430,41 @@ def test_a_rollup_is_decided_after_a_failure_of_very_many_messages(
 
     bench.store(stream, b"s.1", b"x", ROLLUP)
     assert stream.log.index.messages == 1
+
+
+@pytest.mark.parametrize(("others", "purge_step"), [(0, 20_000), (400, 20_000), (0, 2)])
+def test_a_purge_that_keeps_messages_does_not_count_those_that_staged_ones_evict(
+    bench: Bench, others: int, purge_step: int
+) -> None:
+    """Else decisions would not see messages that it keeps: a key would be created twice.
+
+    With many other subjects it follows chains, and with small steps it is a long purge.
+    """
+    bench.engine.change_settings(EngineSettings(purge_step=purge_step))
+    config = StreamConfig(name="S", subjects=("s.>",), max_msgs_per_subject=1)
+    stream = bench.engine.create_stream(prepared(config), bench.now)
+    for n in range(others):
+        bench.publish(stream, b"s.other.%d" % n, b"x")
+    for subject in (b"s.k.1", b"s.k.2", b"s.k.3", b"s.k.4", b"s.k.5", b"s.k.6"):
+        bench.publish(stream, subject, b"x")
+    bench.submit()
+    bench.land()
+    for _ in range(3):
+        bench.publish(stream, b"s.k.6", b"x")
+
+    handle(
+        bench.engine, b"STREAM.PURGE.S", b'{"filter":"s.k.*","keep":5}', b"purged", bench.now,
+        bench.outbox,
+    )  # fmt: skip
+    created = b"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: 0\r\n\r\n"
+    bench.publish(stream, b"s.k.2", b"twice", b"created", created)
+    while bench.engine.dirty or bench.on_the_way or bench.engine.operations.has_ready():
+        bench.submit()
+        if bench.on_the_way:
+            bench.land()
+        bench.engine.operations.handle_ready(bench.now, bench.outbox)
+
+    answers = {entry[0]: json.loads(entry[4]) for entry in bench.sent()}
+    assert answers[b"created"]["error"]["err_code"] == 10071
+    assert answers[b"purged"]["purged"] == 1
+    assert stream.log.index.messages == others + 5

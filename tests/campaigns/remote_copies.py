@@ -138,7 +138,7 @@ class RemoteCopies:
             assert len(known) == len(mirror)
             assert [known.get(row[0]) for row in held] == held
             assert max(known, default=0) <= last
-            # A lag is what it was when the remote was last heard of.
+            # A lag is what it was when the remote last answered.
             wanted = {row[0] for row in held}
             waited_until = time.monotonic() + PATIENCE_S
             copied = await self._copied(here)

@@ -128,13 +128,15 @@ def _purge_but_newest(
     """Purge all except the newest messages of a pattern, as of the request."""
     log = stream.log
     last = request.last_seq(stream)
-    staged = [seq for seq, _, _ in log.staged.left_rows_of(pattern) if seq <= last]
+    rows = log.staged.left_rows_of(pattern)
+    evicted = log.staged.evicted_by(rows, last)
+    staged = [row[0] for row in rows if row[0] <= last and row[0] not in evicted]
     if len(staged) >= keep:
         _purge_long(engine, request, stream, staged[-keep], pattern)
         return
     # What is staged now was counted, and may be durable when the search starts.
     durable = min(last, int(log.index.last_seq))
-    search = KeepSearch(log.index, pattern, keep - len(staged), durable)
+    search = KeepSearch(log.index, pattern, keep - len(staged), durable, evicted)
 
     def step() -> bool:
         return search.step(log.staged.deletions, ROWS_PER_STEP)

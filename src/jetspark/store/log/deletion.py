@@ -324,12 +324,18 @@ class Undo:
         self.purges: list[tuple[bytes, tuple[int, int] | None]] = []
 
 
-def keep_from(index: StreamIndex, pattern: bytes, keep: i64, pending: PendingDeletions) -> i64:
+def keep_from(
+    index: StreamIndex,
+    pattern: bytes,
+    keep: i64,
+    pending: PendingDeletions,
+    evicted: set[int] | None = None,
+) -> i64:
     """Return the oldest of the newest ``keep`` matching messages; 0 if there are fewer.
 
-    Messages that are about to be removed do not count.
+    Messages that are about to be removed or evicted do not count.
     """
-    search = KeepSearch(index, pattern, keep, index.last_seq)
+    search = KeepSearch(index, pattern, keep, index.last_seq, evicted)
     while not search.step(pending, ROWS_PER_STEP):
         pass
     return search.end
@@ -342,9 +348,18 @@ class KeepSearch:
     those removed before it reaches them.
     """
 
-    def __init__(self, index: StreamIndex, pattern: bytes, keep: i64, last: i64) -> None:
+    def __init__(
+        self,
+        index: StreamIndex,
+        pattern: bytes,
+        keep: i64,
+        last: i64,
+        evicted: set[int] | None = None,
+    ) -> None:
         self.index: StreamIndex = index
         self.pattern: bytes = pattern
+        # Messages that do not count, as staged ones are about to evict them.
+        self.evicted: set[int] | None = evicted
         self.everything: bool = is_everything(pattern)
         self.left: i64 = keep
         self.seq: i64 = last
@@ -379,6 +394,8 @@ class KeepSearch:
         if not self.everything and not index.flags_of(self.pattern).match(
             subject_id, index.entries
         ):
+            return False
+        if self.evicted is not None and int(columns.base + i) in self.evicted:
             return False
         return not (
             pending.any and pending.has(columns.base + i, index.entries[subject_id].subject)

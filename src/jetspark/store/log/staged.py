@@ -63,7 +63,7 @@ from jetspark.store.log.index import StreamIndex
 from jetspark.store.log.limits import Limits, limits_of
 from jetspark.store.log.preparation import Preparation
 from jetspark.store.log.staged_rows import Row, StagedRows
-from jetspark.store.log.subject_purge import purged_of, rare_entries, subject_chains
+from jetspark.store.log.subject_purge import rare_entries, subject_chains
 from jetspark.store.log.subject_table import SubjectEntry
 from jetspark.store.log.timeline import Timeline
 from jetspark.subjects.match import matches
@@ -281,9 +281,10 @@ class Staged:
         if self.seen is not None:
             self.seen.remove_to(int(self.index.last_seq))
 
-    def note_evicted(self, group: Group, seq: i64, subject: bytes, size: i64) -> None:
-        """Note that a group evicted a message, which a staged removal may have subtracted."""
-        if self.deletions.has_taken(seq, subject, group.last_position):
+    def note_unrecorded(self, seq: i64, subject: bytes, size: i64) -> None:
+        """Note that the index loses a message, which a staged removal may have subtracted."""
+        group = self.in_flight
+        if group is not None and self.deletions.has_taken(seq, subject, group.last_position):
             self.in_flight_messages += 1
             self.in_flight_bytes += size
         elif self.deletions.has(seq, subject):
@@ -589,8 +590,8 @@ class Staged:
         """Stage a purge: messages below ``before_seq``, all except the newest ``keep``.
 
         0 means no bound, an empty pattern every subject. Returns how many are removed; staged
-        messages count, and so do those that they will evict. A bound beyond the end, without a
-        pattern, moves the end there.
+        messages count, and so do those that they will evict, unless some are kept. A bound
+        beyond the end, without a pattern, moves the end there.
         """
         everything = is_everything(pattern)
         rare = None if everything else rare_entries(self.index, pattern)
@@ -606,10 +607,15 @@ class Staged:
             staged = self.left_rows_of(pattern)
         else:
             staged = self.left_rows_below(pattern, end)
-        if 0 < keep <= len(staged):
-            end = min(end, staged[-int(keep)][0])
-        elif keep > 0:
-            end = min(end, keep_from(self.index, pattern, keep - len(staged), self.deletions))
+        evicted: set[int] = set()
+        if keep > 0:
+            evicted = self.evicted_by(staged, int(self.seq))
+            left = [row[0] for row in staged if row[0] not in evicted]
+            if keep <= len(left):
+                end = min(end, left[-int(keep)])
+            else:
+                more = keep - len(left)
+                end = min(end, keep_from(self.index, pattern, more, self.deletions, evicted))
         before = self.open_messages
         self.count_out(end, pattern, staged)
         self.add_record(PURGE, purge_body(self.seq, before_seq, keep, pattern))
@@ -618,7 +624,37 @@ class Staged:
             self.seq = max(self.seq, before_seq - 1)
         removed = before - self.open_messages
         self.note_removals(removed, False)
-        return removed
+        return removed - len([seq for seq in evicted if seq < end])
+
+    def evicted_by(self, staged: list[Row], last: int) -> set[int]:
+        """Return what the limit per subject evicts of the subjects of staged messages.
+
+        When those up to ``last`` are durable. A purge that keeps the newest messages does not
+        count them: it would keep others than when its record is applied. Older ones that the
+        limits of the whole stream evict make no difference to it.
+        """
+        limit = self.limits.max_per_subject
+        found: set[int] = set()
+        if limit <= 0:
+            return found
+        index, deletions = self.index, self.deletions
+        visited: set[int] = set()
+        for _, _, entry in staged:
+            if int(entry.id) in visited:
+                continue
+            visited.add(int(entry.id))
+            rows = [row for row in self.left_rows().of(entry) if row[0] <= last]
+            over = len(rows) - limit
+            over += self.durable_left(entry) if deletions.any else i64(entry.count)
+            seq = entry.first if entry.count > 0 else 0
+            while over > 0 and seq > 0:
+                if not (deletions.any and deletions.has(seq, entry.subject)):
+                    found.add(int(seq))
+                    over -= 1
+                seq = index.next_in_subject(seq)
+            found.update(row[0] for row in rows[: int(max(over, i64(0)))])
+        self.count_compared(len(found))
+        return found
 
     def purge_all(self, pattern: bytes) -> i64:
         """Stage a purge of everything; return how many messages decisions saw."""
@@ -657,18 +693,22 @@ class Staged:
             if not (deletions.any and deletions.has(seq, entry.subject)):
                 left.append((seq, int(columns.size_at(seq - columns.base)), entry))
         self.count_compared(len(left))
-        left += self.left_rows_of(entries[0].subject if len(entries) == 1 else pattern)
-        gone = purged_of([row[0] for row in left], before, keep)
-        self.take_out(left[: len(gone)])
+        staged = self.left_rows_of(entries[0].subject if len(entries) == 1 else pattern)
+        left += staged
         end = self.purge_end(before)
+        evicted: set[int] = set()
         if keep > 0:
-            end = min(end, left[-keep][0] if len(left) >= keep else 0)
+            evicted = self.evicted_by(staged, int(self.seq))
+            kept = [row[0] for row in left if row[0] not in evicted][-keep:]
+            end = min(end, kept[0] if len(kept) == keep else 0)
+        gone = [row for row in left if row[0] < end]
+        self.take_out(gone)
         self.add_record(PURGE, purge_body(self.seq, before, keep, pattern))
         for entry in entries:
             if 0 < entry.staged_last < end:
                 self.restage(entry, 0)
         deletions.purge(self.position, end, pattern)
-        return len(gone)
+        return len(gone) - len([seq for seq in evicted if seq < end])
 
     def purge_end(self, before_seq: i64) -> i64:
         """Return the end of a purge: messages that are staged after it stay, whatever it names."""
@@ -1048,6 +1088,8 @@ class Gathering:
         self.rows: StagedRows = StagedRows()
         self._staged: Staged = staged
         self._blobs: list[bytes] = staged.records()
+        # The last sequence that was assigned when they were taken, perhaps not to a message.
+        self._taken_seq: i64 = staged.seq
         self._n: int = 0
         self._at: i64 = 0
         # The last message that was read.
@@ -1061,14 +1103,13 @@ class Gathering:
         self.read(most)
         if self._n < len(self._blobs):
             return False
-        if staged.seq - self._seq > most:
-            self._blobs = staged.records()
-            self._n = 0
-            self._at = 0
-            return False
+        is_behind = staged.seq - self._taken_seq > most
         self._blobs = staged.records()
+        self._taken_seq = staged.seq
         self._n = 0
         self._at = 0
+        if is_behind:
+            return False
         self.read(1 << 62)
         return True
 

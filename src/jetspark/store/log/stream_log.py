@@ -444,7 +444,7 @@ class StreamLog:
                 )
                 if limits.any:
                     if self.staged.deletions.any:
-                        self.evict_staged(group, entry)
+                        self.evict_staged(entry)
                     else:
                         limits.evict(index, entry)
             else:
@@ -456,21 +456,37 @@ class StreamLog:
         group.apply_to(at, n)
         return at >= end
 
-    def evict_staged(self, group: Group, entry: SubjectEntry) -> None:
-        """Evict what exceeds the limits while removals are staged, perhaps of the same messages.
-
-        Decisions have subtracted those already.
-        """
-        limits, index = self.limits, self.index
-        seq = limits.next_evicted(index, entry)
+    def evict_staged(self, entry: SubjectEntry) -> None:
+        """Evict what exceeds the limits while removals are staged, perhaps of the same."""
+        seq = self.limits.next_evicted(self.index, entry)
         while seq > 0:
+            self.remove_unrecorded(seq)
+            seq = self.limits.next_evicted(self.index, entry)
+
+    def remove_unrecorded(self, seq: i64) -> None:
+        """Remove a message for a reason that no record states: a limit, its age, or damage.
+
+        Decisions have subtracted it already if a staged removal concerns it.
+        """
+        index, staged = self.index, self.staged
+        if staged.deletions.any:
             columns = index.segment_of(seq)
             assert columns is not None, "it exists"
-            subject = index.entries[i64(columns.subjects[seq - columns.base])].subject
-            size = columns.size_at(seq - columns.base)
-            index.remove(seq)
-            self.staged.note_evicted(group, seq, subject, size)
-            seq = limits.next_evicted(index, entry)
+            i: i64 = seq - columns.base
+            subject = index.entries[i64(columns.subjects[i])].subject
+            staged.note_unrecorded(seq, subject, columns.size_at(i))
+        index.remove(seq)
+
+    def enforce_limits(self) -> None:
+        """Evict what exceeds the limits of a configuration that was applied."""
+        if not self.staged.deletions.any:
+            self.limits.enforce(self.index)
+            return
+        # In the same order.
+        self.evict_staged(self.index.blank)
+        if self.limits.max_per_subject > 0:
+            for entry in self.index.entries:
+                self.evict_staged(entry)
 
     def apply_removing(self, blob: bytes, at: i64) -> i64:
         """Apply a record of a group that is not a message; return what it cost, in units."""
@@ -558,7 +574,8 @@ class StreamLog:
             )
             self.upkeep.want_manifest(True)
         self.limits = limits
-        limits.enforce(self.index)
+        self.enforce_limits()
+        self.recount_staged()
 
     def expire_before(self, time_ns: i64) -> i64:
         """Remove messages stored before a time; return how many. Not recorded."""
@@ -566,8 +583,18 @@ class StreamLog:
         if index.messages == 0 or self.reader.first_time >= time_ns:
             return 0
         before = index.messages
-        delete_range(index, index.first_seq, self.reader.search_time(time_ns, False) - 1)
+        last = self.reader.search_time(time_ns, False) - 1
+        seq = index.next_seq(index.first_seq, b"")
+        while 0 < seq <= last:
+            self.remove_unrecorded(seq)
+            seq = index.next_seq(seq + 1, b"")
+        self.recount_staged()
         return before - index.messages
+
+    def recount_staged(self) -> None:
+        """Let decisions count again what is left of each subject: no record removed messages."""
+        if not self.staged.is_empty:
+            self.staged.deletions.note_change(b"")
 
     # Recovery ----------------------------------------------------------------------------------
 

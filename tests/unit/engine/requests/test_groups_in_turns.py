@@ -356,3 +356,115 @@ def test_nothing_expires_while_a_group_is_applied(bench: Bench) -> None:
         pass
     bench.wait(2)
     assert stream.log.index.messages == stream.log.staged.messages == 0
+
+
+def test_what_a_new_limit_evicts_is_not_subtracted_again_for_a_staged_purge(bench: Bench) -> None:
+    """The limit of messages would be exceeded by as many."""
+    stream = bench.create()
+    publish_many(bench, stream, 10)
+    bench.submit()
+    bench.land()
+    lower = StreamConfig(name="S", subjects=("s.>",), max_msgs=3, max_msgs_per_subject=2)
+    bench.engine.update_stream(stream, prepared(lower))
+    bench.submit()
+    stream.log.staged.purge(0, b"", 0)
+    bench.engine.mark_dirty(stream)
+
+    bench.land()
+
+    assert stream.log.index.messages == 3
+    assert stream.log.staged.messages == 0
+    assert stream.log.staged.size == 0
+
+
+def test_what_expires_while_its_purge_is_staged_makes_no_room_beyond_the_limit(
+    bench: Bench,
+) -> None:
+    config = StreamConfig(
+        name="S",
+        subjects=("s.>",),
+        discard=Discard.NEW,
+        max_msgs=5,
+        max_msgs_per_subject=4,
+        max_age=Nanoseconds(10**9),
+    )
+    stream = bench.engine.create_stream(prepared(config), bench.now)
+    for n in range(5):
+        bench.publish(stream, b"s.%d" % (n // 4), b"x", b"r.%d" % n)
+    bench.submit()
+    bench.land()
+    stream.log.staged.purge(0, b"s.*", 0)
+    bench.engine.mark_dirty(stream)
+    bench.submit()
+    bench.publish(stream, b"s.0", b"x", b"r.5")
+    bench.wait(2)
+    assert stream.log.index.messages == 0
+    assert stream.log.staged.messages == 1
+
+    for n in range(6, 16):
+        bench.publish(stream, b"s.%d" % n, b"x", b"r.%d" % n)
+    while bench.engine.dirty or bench.on_the_way:
+        bench.submit()
+        bench.land()
+
+    assert stream.log.index.messages == 5
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_a_rollup_is_decided_after_a_failure_of_very_many_messages(
+    bench: Bench, error: int
+) -> None:
+    """Their sequences are not assigned again: there are many without a staged message."""
+    config = StreamConfig(name="S", subjects=("s.>",), allow_rollup_hdrs=True)
+    stream = bench.engine.create_stream(prepared(config), bench.now)
+    publish_many(bench, stream, 2 * int(GATHERED_AT_ONCE))
+    bench.submit()
+    bench.fail(OSError(error, "the disk"))
+    stream.log.access.set_full(False)
+    assert not stream.log.access.failed or stream.log.reopen()
+
+    turns = 0
+    while not stream.log.gather_some():
+        turns += 1
+        assert turns < 10
+
+    bench.store(stream, b"s.1", b"x", ROLLUP)
+    assert stream.log.index.messages == 1
+
+
+@pytest.mark.parametrize(("others", "purge_step"), [(0, 20_000), (400, 20_000), (0, 2)])
+def test_a_purge_that_keeps_messages_does_not_count_those_that_staged_ones_evict(
+    bench: Bench, others: int, purge_step: int
+) -> None:
+    """Else decisions would not see messages that it keeps: a key would be created twice.
+
+    With many other subjects it follows chains, and with small steps it is a long purge.
+    """
+    bench.engine.change_settings(EngineSettings(purge_step=purge_step))
+    config = StreamConfig(name="S", subjects=("s.>",), max_msgs_per_subject=1)
+    stream = bench.engine.create_stream(prepared(config), bench.now)
+    for n in range(others):
+        bench.publish(stream, b"s.other.%d" % n, b"x")
+    for subject in (b"s.k.1", b"s.k.2", b"s.k.3", b"s.k.4", b"s.k.5", b"s.k.6"):
+        bench.publish(stream, subject, b"x")
+    bench.submit()
+    bench.land()
+    for _ in range(3):
+        bench.publish(stream, b"s.k.6", b"x")
+
+    handle(
+        bench.engine, b"STREAM.PURGE.S", b'{"filter":"s.k.*","keep":5}', b"purged", bench.now,
+        bench.outbox,
+    )  # fmt: skip
+    created = b"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: 0\r\n\r\n"
+    bench.publish(stream, b"s.k.2", b"twice", b"created", created)
+    while bench.engine.dirty or bench.on_the_way or bench.engine.operations.has_ready():
+        bench.submit()
+        if bench.on_the_way:
+            bench.land()
+        bench.engine.operations.handle_ready(bench.now, bench.outbox)
+
+    answers = {entry[0]: json.loads(entry[4]) for entry in bench.sent()}
+    assert answers[b"created"]["error"]["err_code"] == 10071
+    assert answers[b"purged"]["purged"] == 1
+    assert stream.log.index.messages == others + 5

@@ -52,6 +52,7 @@ HOT = [
     "store/log/segments.py",
     "store/log/staged.py",
     "store/log/staged_rows.py",
+    "store/log/staged_search.py",
     "store/log/stream_log.py",
     "store/log/pattern_search.py",
     "store/log/subject_order.py",

@@ -211,6 +211,26 @@ def test_expectations_with_wildcards_leave_the_others_their_turns(probe: TurnPro
         probe.check()
 
 
+def test_expectations_right_after_what_they_look_at_leave_the_others_their_turns(
+    probe: TurnProbe,
+) -> None:
+    """Thousands of messages that are not written yet may be the newest of a pattern."""
+    with probe.client() as client:
+        make_stream(client, "S", ["s.>"])
+        subjects, messages = (50_000, 200) if COMPILED else (6_000, 100)
+        published = b"".join(b"PUB s.%d.x 0\r\n\r\n" % n for n in range(subjects))
+        block = (
+            b"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: %d\r\n"
+            b"Nats-Expected-Last-Subject-Sequence-Subject: s.*.x\r\n\r\n" % subjects
+        )
+        expecting = b"HPUB s.1.y answer %d %d\r\n%b\r\n" % (len(block), len(block), block)
+        client.send(published + expecting * messages)
+        client.settle()
+        state = json.loads(client.request(b"STREAM.INFO.S", b""))["state"]
+        assert state["last_seq"] == subjects + messages
+        probe.check(LONGEST_MS / 2 if COMPILED else LONGEST_MS)
+
+
 def test_rollups_without_end_leave_the_others_their_turns(probe: TurnProbe) -> None:
     """Each compares what is staged with all purges that are staged."""
     block = b"NATS/1.0\r\nNats-Rollup: sub\r\n\r\n"

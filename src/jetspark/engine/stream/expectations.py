@@ -7,6 +7,7 @@ from mypy_extensions import i64
 
 from jetspark.store.log.index import QUICK_SUBJECTS
 from jetspark.store.log.pattern_search import UNKNOWN, LastSearch
+from jetspark.store.log.staged_search import VISITED_AT_ONCE, StagedSearch
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.subjects.tokens import is_literal
 
@@ -102,6 +103,21 @@ class PatternLook:
         return True
 
 
+class StagedLook:
+    """The search for the newest staged message of a pattern."""
+
+    def __init__(self, looks: "LastLooks", search: StagedSearch) -> None:
+        self._looks: LastLooks = looks
+        self._search: StagedSearch = search
+
+    def step(self) -> bool:
+        """Search as far as this turn allows; True when it is over."""
+        if not self._search.step(VISITED_AT_ONCE):
+            return False
+        self._looks.keep_staged(self._search)
+        return True
+
+
 class LastLooks:
     """The last sequences of patterns that no order helps with, for the decisions of one stream.
 
@@ -111,6 +127,7 @@ class LastLooks:
     def __init__(self, log: StreamLog) -> None:
         self._log: StreamLog = log
         self._search: LastSearch | None = None
+        self._staged: StagedSearch | None = None
 
     def last_of(self, subject: bytes) -> i64:
         """Return what ``staged_last_of`` does; raises LongLook if that takes several turns."""
@@ -122,10 +139,7 @@ class LastLooks:
             or staged.batch is not None
         ):
             return staged_last_of(log, subject)
-        found: i64 = -1 if staged.deletions.any else staged.newest_match(subject)
-        if found < 0:
-            rows = staged.left_rows_of(subject)
-            found = i64(rows[-1][0]) if rows else 0
+        found = self._newest_staged(subject)
         if found > 0:
             return found
         found = log.index.quick_last(subject)
@@ -135,6 +149,20 @@ class LastLooks:
             # The newest one is being removed: every subject is checked.
             return staged_last_of(log, subject)
         return found
+
+    def _newest_staged(self, subject: bytes) -> i64:
+        """Return the newest staged message of a pattern; 0: none."""
+        staged = self._log.staged
+        found: i64 = -1 if staged.deletions.any else staged.newest_match(subject)
+        if found >= 0:
+            return found
+        search = self._staged
+        if search is None or search.staged is not staged or search.pattern != subject:
+            search = StagedSearch(staged, subject)
+        if not search.step(CAUGHT_UP):
+            look = StagedLook(self, search)
+            raise LongLook("the newest staged message of a pattern", look.step)
+        return search.last
 
     def _searched(self, subject: bytes) -> i64:
         """Return the last durable message of a pattern, if a search has found it."""
@@ -148,3 +176,7 @@ class LastLooks:
     def keep(self, search: LastSearch) -> None:
         """Keep the result of a search."""
         self._search = search
+
+    def keep_staged(self, search: StagedSearch) -> None:
+        """Keep the result of a search of the staged messages."""
+        self._staged = search

@@ -54,6 +54,7 @@ HOT = [
     "store/log/staged_rows.py",
     "store/log/staged_search.py",
     "store/log/stream_log.py",
+    "store/log/pattern_lasts.py",
     "store/log/pattern_search.py",
     "store/log/subject_order.py",
     "store/log/subject_table.py",

@@ -6,6 +6,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from jetspark.store.log.index import QUICK_SUBJECTS
+from jetspark.store.log.pattern_lasts import COMPARED_AT_ONCE, PatternLasts
 from jetspark.store.log.pattern_search import UNKNOWN, LastSearch
 from jetspark.store.log.staged_search import VISITED_AT_ONCE, StagedSearch
 from jetspark.store.log.stream_log import StreamLog
@@ -15,6 +16,8 @@ from jetspark.subjects.tokens import is_literal
 NO_SEQUENCE: Final[i64] = -1
 # A decision visits this many messages that were stored since a pattern was searched for.
 CAUGHT_UP: Final[i64] = 4096
+# A batch that expects something of more patterns compares all of them with every subject.
+QUICK_PATTERNS: Final[i64] = 16
 _ZERO: Final = 0x30
 _NINE: Final = 0x39
 # The largest number of 19 digits that fits; all with fewer digits do.
@@ -180,3 +183,61 @@ class LastLooks:
     def keep_staged(self, search: StagedSearch) -> None:
         """Keep the result of a search of the staged messages."""
         self._staged = search
+
+
+class BatchLook:
+    """The search for the last messages of the patterns of a batch."""
+
+    def __init__(self, looks: "BatchLooks", search: PatternLasts) -> None:
+        self._looks: BatchLooks = looks
+        self._search: PatternLasts = search
+
+    def step(self) -> bool:
+        """Search as far as this turn allows; True when it is over."""
+        if not self._search.step(COMPARED_AT_ONCE):
+            return False
+        # Another batch may have been committed meanwhile.
+        self._looks.keep(self._search)
+        return True
+
+
+class BatchLooks:
+    """The last sequences of the patterns that an atomic batch expects something of."""
+
+    def __init__(self, log: StreamLog) -> None:
+        self._log: StreamLog = log
+        self._search: PatternLasts | None = None
+
+    def lasts_of(self, patterns: set[bytes]) -> dict[bytes, int]:
+        """Return the last sequence of each; raises LongLook if that takes several turns."""
+        if not patterns:
+            return {}
+        staged = self._log.staged
+        if i64(len(patterns)) <= QUICK_PATTERNS and not staged.deletions.any:
+            quick = self._quick(patterns)
+            if quick is not None:
+                return quick
+        search = self._search
+        self._search = None
+        if search is None or search.staged is not staged or search.patterns != patterns:
+            search = PatternLasts(staged, patterns)
+        if not search.step(COMPARED_AT_ONCE):
+            raise LongLook("what a batch expects", BatchLook(self, search).step)
+        return search.lasts()
+
+    def _quick(self, patterns: set[bytes]) -> dict[bytes, int] | None:
+        """Return them if none takes long."""
+        log = self._log
+        lasts: dict[bytes, int] = {}
+        for pattern in patterns:
+            last = log.staged.newest_match(pattern)
+            if last == 0:
+                last = log.index.quick_last(pattern)
+            if last == UNKNOWN:
+                return None
+            lasts[pattern] = int(last)
+        return lasts
+
+    def keep(self, search: PatternLasts) -> None:
+        """Keep the result of a search for the batch that waits for it."""
+        self._search = search

@@ -14,9 +14,8 @@ from tests.support.turn_probe import LONGEST_MS, TurnProbe, Wire
 from jetspark.api.stream import StreamConfig, StreamState
 from jetspark.engine.archive import ArchiveWriter
 
-# 200 expectations right after 50,000 messages take 40 ms in one turn, 60 MB of a restore up to
-# 57; all others stay below 10.
-SLOW = {"expectations", "restore"}
+# 60 MB of a restore take up to 57 ms in one turn; all others stay below 10.
+SLOW = {"restore"}
 EXPECTS = b"Nats-Expected-Last-Subject-Sequence"
 
 

@@ -70,6 +70,12 @@ class LongCut(Exception):
 
 Work = LongRead | LongEncoding | LongCut
 Again = Callable[[Work], None]
+# Who waits for it, and whether they still do: their clients may leave.
+Waiter = tuple[Again, Callable[[], bool]]
+
+
+def _always() -> bool:
+    return True
 
 
 class LongWork:
@@ -79,16 +85,22 @@ class LongWork:
         self._ports = ports
         self._operations = operations
         # In order: what is to be done, and who waits for it.
-        self._queue: dict[tuple[int, int], tuple[Work, list[Again]]] = {}
+        self._queue: dict[tuple[int, int], tuple[Work, list[Waiter]]] = {}
         self._is_running = False
 
-    def wait(self, work: Work, again: Again) -> None:
-        """Call back when something was read or encoded."""
+    def wait(self, work: Work, again: Again, is_wanted: Callable[[], bool] = _always) -> None:
+        """Call back when something was read or encoded.
+
+        Also without that, once nobody wants it any more: then ``is_wanted`` returns False.
+        """
+        # The frames that raised it have the message, and are in a cycle with it: they would be
+        # freed by the next collection of the garbage, hundreds of messages later.
+        work.with_traceback(None)
         known = self._queue.get(work.key)
         if known is None:
-            self._queue[work.key] = (work, [again])
+            self._queue[work.key] = (work, [(again, is_wanted)])
         else:
-            known[1].append(again)
+            known[1].append((again, is_wanted))
 
     def has_ready(self) -> bool:
         """Return whether ``start`` has something to do."""
@@ -97,13 +109,18 @@ class LongWork:
     def start(self, now: int, outbox: Outbox) -> bool:
         """Start the next one: those who waited for the last had a turn. True: it is done."""
         work, waiting = next(iter(self._queue.values()))
+        if not any(is_wanted() for _, is_wanted in waiting):
+            del self._queue[work.key]
+            for again, _ in waiting:
+                again(work)
+            return True
         self._is_running = True
 
         def finish(error: OSError | None, _now: int, _outbox: Outbox) -> None:
             self._is_running = False
             del self._queue[work.key]
             work.finish(error)
-            for again in reversed(waiting):  # each puts itself first
+            for again, _ in reversed(waiting):  # each puts itself first
                 again(work)
             self._ports.wake()
 

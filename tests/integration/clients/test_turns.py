@@ -211,6 +211,58 @@ def test_expectations_with_wildcards_leave_the_others_their_turns(probe: TurnPro
         probe.check()
 
 
+def test_expectations_right_after_what_they_look_at_leave_the_others_their_turns(
+    probe: TurnProbe,
+) -> None:
+    """Thousands of messages that are not written yet may be the newest of a pattern."""
+    with probe.client() as client:
+        make_stream(client, "S", ["s.>"])
+        subjects, messages = (50_000, 200) if COMPILED else (6_000, 100)
+        published = b"".join(b"PUB s.%d.x 0\r\n\r\n" % n for n in range(subjects))
+        block = (
+            b"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: %d\r\n"
+            b"Nats-Expected-Last-Subject-Sequence-Subject: s.*.x\r\n\r\n" % subjects
+        )
+        expecting = b"HPUB s.1.y answer %d %d\r\n%b\r\n" % (len(block), len(block), block)
+        client.send(published + expecting * messages)
+        client.settle()
+        state = json.loads(client.request(b"STREAM.INFO.S", b""))["state"]
+        assert state["last_seq"] == subjects + messages
+        probe.check(LONGEST_MS / 2 if COMPILED else LONGEST_MS)
+
+
+def test_a_batch_that_expects_something_of_very_many_patterns_goes_in_steps(
+    probe: TurnProbe,
+) -> None:
+    with probe.client() as client:
+        config = {"name": "S", "subjects": ["s.>"], "storage": "memory", "allow_atomic": True}
+        client.request(b"STREAM.CREATE.S", json.dumps(config).encode())
+        subjects, members = (20_000, 300) if COMPILED else (5_000, 100)
+        client.send(b"".join(b"PUB s.%d.x 0\r\n\r\n" % n for n in range(subjects)))
+        client.settle()
+        probe.longest_ms()
+        for batch, wrong in ((b"right", -1), (b"wrong", members - 1)):
+            for n in range(members):
+                # Only message n + 1 has such a subject.
+                block = (
+                    b"NATS/1.0\r\nNats-Batch-Id: %b\r\nNats-Batch-Sequence: %d\r\n"
+                    b"Nats-Expected-Last-Subject-Sequence: %d\r\n"
+                    b"Nats-Expected-Last-Subject-Sequence-Subject: *.%d.>\r\n%b\r\n"
+                    % (
+                        batch,
+                        n + 1,
+                        1 if n == wrong else n + 1,
+                        n,
+                        b"Nats-Batch-Commit: 1\r\n" if n == members - 1 else b"",
+                    )
+                )
+                client.send(b"HPUB s.b %d %d\r\n%b\r\n" % (len(block), len(block), block))
+            client.settle()
+            state = json.loads(client.request(b"STREAM.INFO.S", b""))["state"]
+            assert state["last_seq"] == subjects + members, batch
+        probe.check()
+
+
 def test_rollups_without_end_leave_the_others_their_turns(probe: TurnProbe) -> None:
     """Each compares what is staged with all purges that are staged."""
     block = b"NATS/1.0\r\nNats-Rollup: sub\r\n\r\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import json
 import os
 import socket
@@ -15,6 +16,9 @@ from pathlib import Path
 import pytest
 from tests.support.certificates import make_certificates
 from tests.support.turn_probe import TurnProbe, Wire
+
+from jetspark.engine.long_work import LongEncoding
+from jetspark.store.log.long_read import LongRead
 
 SETTINGS = "max_payload: 40MB\nmax_pending: 256MB\n"
 SIZE = 32 << 20
@@ -265,3 +269,35 @@ class TestWithTls:
             assert reader.read(SIZE) == bytes(SIZE)
             reader.until(b"-ERR 'Unknown Protocol Operation'\r\n")
             secured.check(LONGEST_MS)
+
+
+def test_reads_of_large_messages_leave_nothing_behind(probe: TurnProbe) -> None:
+    """Their answers are freed without a collection of the garbage, which is off here."""
+    payload = os.urandom(1 << 20) * 4
+    with probe.client() as client:
+        create(client, "file")
+        client.send(b"SUB in 7\r\nPUB s in %d\r\n%b\r\n" % (len(payload), payload))
+        client.until(b'"seq":1')
+        for _ in range(3):
+            got = json.loads(client.request(b"STREAM.MSG.GET.S", b'{"seq":1}'))
+            assert len(got["message"]["data"]) > len(payload)
+        client.settle()
+    left = [each for each in gc.get_objects() if isinstance(each, LongRead | LongEncoding)]
+    assert left == []
+
+
+def test_large_messages_are_not_read_for_clients_that_left(probe: TurnProbe) -> None:
+    payload = os.urandom(1 << 20) * (SIZE >> 20)
+    with probe.client() as other:
+        create(other, "file")
+        other.send(b"SUB in 7\r\nPUB s in %d\r\n%b\r\n" % (SIZE, payload))
+        other.until(b'"seq":1')
+        with probe.client() as client:
+            client.send(
+                b"SUB read 1\r\n" + b'PUB $JS.API.STREAM.MSG.GET.S read 9\r\n{"seq":1}\r\n' * 200
+            )
+            client.settle()
+        began = time.monotonic()
+        # Behind them; encoding all of their answers takes ten seconds and more.
+        assert b'"message"' in other.request(b"STREAM.MSG.GET.S", b'{"seq":1}')[:400]
+        assert time.monotonic() - began < 5

@@ -21,7 +21,7 @@ from jetspark.engine.batch.open_batches import OpenBatches
 from jetspark.engine.direct.request import needs_newer
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.checks import Judgement
-from jetspark.engine.stream.expectations import NO_SEQUENCE, expected_sequence
+from jetspark.engine.stream.expectations import NO_SEQUENCE, BatchLooks, expected_sequence
 from jetspark.engine.stream.headers import PublishHeaders
 from jetspark.engine.stream.ingest import Ingest
 from jetspark.engine.stream.rules import Rules
@@ -29,6 +29,7 @@ from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.block import remove_header
 from jetspark.headers.names import REQUIRED_API_LEVEL
+from jetspark.subjects.tokens import is_literal
 
 COMMIT: Final = b"1"
 END_OF_BATCH: Final = b"eob"
@@ -48,6 +49,7 @@ class AtomicBatches(OpenBatches):
     ) -> None:
         super().__init__(ingest, limits, timer, advise)
         self.open: dict[bytes, AtomicBatch] = {}
+        self.looks: BatchLooks = BatchLooks(ingest.log)
 
     def configure(self, rules: Rules) -> None:
         """Apply a configuration; disabling atomic batches drops the open ones."""
@@ -89,7 +91,8 @@ class AtomicBatches(OpenBatches):
     ) -> bool:
         """Handle a message that starts or ends a batch, or violates a rule.
 
-        The order of the checks is the released server's.
+        The order of the checks is the released server's. Raises LongLook if a commit has to look
+        up the last messages of patterns in several turns.
         """
         batch_id = headers.batch_id
         number = batch_number(headers.batch_seq)
@@ -126,10 +129,16 @@ class AtomicBatches(OpenBatches):
             self.advise(batch_id, AbandonReason.LARGE, now, outbox)
             return False
         if ends:
-            return self.commit(batch, reply, now, outbox, True)
-        batch.add(headers, subject, block, body, now)
+            lasts = self.looks.lasts_of(batch.patterns)
+            return self.commit(batch, lasts, reply, now, outbox, True)
         if headers.has_commit:
-            return self.commit(batch, reply, now, outbox, False)
+            # LongLook: this message is handled again, so nothing has changed before it.
+            of = headers.expected_subject
+            last = {of} if len(of) > 0 and not is_literal(of) else set()
+            lasts = self.looks.lasts_of(batch.patterns | last)
+            batch.add(headers, subject, block, body, now)
+            return self.commit(batch, lasts, reply, now, outbox, False)
+        batch.add(headers, subject, block, body, now)
         outbox.reply(reply, b"")
         return opened
 
@@ -197,12 +206,18 @@ class AtomicBatches(OpenBatches):
         self.replies.refuse(reply, error, False, outbox)
 
     def commit(
-        self, batch: AtomicBatch, reply: bytes, now: int, outbox: Outbox, by_marker: bool
+        self,
+        batch: AtomicBatch,
+        lasts: dict[bytes, int],
+        reply: bytes,
+        now: int,
+        outbox: Outbox,
+        by_marker: bool,
     ) -> bool:
-        """Validate a batch and stage all of it or nothing."""
+        """Validate a batch and stage all of it or nothing; ``lasts``: of its patterns."""
         self.forget(batch)
         if not (batch.plain and self.rules.open):
-            verdict: BatchVerdict = judge_batch(self.checks, batch, now)
+            verdict: BatchVerdict = judge_batch(self.checks, batch, lasts, now)
             if verdict.error:
                 self.replies.refuse(reply, verdict.error, verdict.on_state, outbox)
                 return False

@@ -503,7 +503,7 @@ class FastMessage:
             return error_body(ErrCode.WRONG_LAST_SEQUENCE_CONSTANT)
         if find_value(block, EXPECTED_LAST_SUBJECT_SEQUENCE):
             of = find_value(block, EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT) or self.subject
-            if wrote_last(self.batches.log, batch, of):
+            if wrote_last(self.batches.checks, batch, of):
                 return error_body(ErrCode.WRONG_LAST_SEQUENCE_CONSTANT)
         return b""
 

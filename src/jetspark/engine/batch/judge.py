@@ -33,9 +33,14 @@ class BatchVerdict:
     on_state: bool = False
 
 
-def judge_batch(checks: Checks, batch: AtomicBatch, now: int) -> BatchVerdict:
-    """Validate all messages in order; the first failure is the verdict."""
-    judge = _BatchJudge(checks)
+def judge_batch(
+    checks: Checks, batch: AtomicBatch, lasts: dict[bytes, int], now: int
+) -> BatchVerdict:
+    """Validate all messages in order; the first failure is the verdict.
+
+    ``lasts`` are the last sequences of the patterns that the batch expects something of.
+    """
+    judge = _BatchJudge(checks, lasts)
     for subject, block, body in zip(batch.subjects, batch.blocks, batch.bodies, strict=True):
         try:
             error = judge.problem(checks.read(block, body), subject, now)
@@ -54,8 +59,9 @@ def judge_batch(checks: Checks, batch: AtomicBatch, now: int) -> BatchVerdict:
 class _BatchJudge:
     """Validates one message after the other, including the effects of those before it."""
 
-    def __init__(self, checks: Checks) -> None:
+    def __init__(self, checks: Checks, lasts: dict[bytes, int]) -> None:
         self._checks = checks
+        self._lasts = lasts
         self._rules = checks.rules
         # The number of messages per subject, the ids, and the values of counters so far.
         self._subjects: dict[bytes, int] = {}
@@ -154,7 +160,8 @@ class _BatchJudge:
             of = headers.expected_subject or subject
             if of in self._subjects:
                 return error_body(ErrCode.WRONG_LAST_SEQUENCE_CONSTANT)
-            actual = int(staged_last_of(log, of))
+            last = self._lasts.get(of)
+            actual = int(staged_last_of(log, of)) if last is None else last
             if expected_sequence(headers.expected_subject_seq) != actual:
                 self.on_state = True
                 return error_body(ErrCode.WRONG_LAST_SEQUENCE, seq=actual)

@@ -6,7 +6,7 @@ the header dialect are stored with the id of their batch, and the last one of th
 """
 
 from jetspark.engine.batch.members import FastBatch
-from jetspark.engine.stream.expectations import staged_last_of
+from jetspark.engine.stream.checks import Checks
 from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import find_value
 from jetspark.headers.names import FAST_BATCH_ID
@@ -18,12 +18,17 @@ from jetspark.store.format.record import (
     record_sequence,
     subject_end,
 )
+from jetspark.store.log.staged import READ_UNITS
 from jetspark.store.log.stream_log import StreamLog
 
 
-def wrote_last(log: StreamLog, batch: FastBatch, subject: bytes) -> bool:
-    """Return whether the newest message of a subject came with this batch."""
-    seq = int(staged_last_of(log, subject))
+def wrote_last(checks: Checks, batch: FastBatch, subject: bytes) -> bool:
+    """Return whether the newest message of a subject came with this batch.
+
+    Raises LongLook if the newest message of a pattern takes several turns to find.
+    """
+    log = checks.log
+    seq = int(checks.last_of(subject))
     if batch.first_seq == 0 or seq < batch.first_seq:
         return False
     block = _durable_block(log, seq) if seq <= log.index.last_seq else _staged_block(log, seq)
@@ -42,6 +47,7 @@ def _staged_block(log: StreamLog, seq: int) -> bytes:
     for blob in log.staged.records():
         at = 0
         while at < len(blob):
+            log.index.turn.spend(READ_UNITS)
             if record_kind(blob, at) == MESSAGE and record_sequence(blob, at) == seq:
                 return blob[subject_end(blob, at) : headers_end(blob, at)]
             at += int(record_length(blob, at))

@@ -7,6 +7,7 @@ from mypy_extensions import i64
 from jetspark.engine.stream.headers import PublishHeaders
 from jetspark.headers.block import append_lines
 from jetspark.headers.names import BATCH_COMMIT
+from jetspark.subjects.tokens import is_literal
 
 # The dialects of fast ingest: by headers (ADR-50), by reply subject (released servers).
 BY_HEADERS: Final = 0
@@ -36,6 +37,8 @@ class AtomicBatch:
         self.granted: i64 = 0
         # No message has a header that the commit has to check.
         self.plain: bool = True
+        # The patterns whose last messages the commit has to know.
+        self.patterns: set[bytes] = set()
         self.touched: i64 = now
 
     def add(
@@ -52,6 +55,8 @@ class AtomicBatch:
             or headers.expects_anything()
         ):
             self.plain = False
+        if len(headers.expected_subject) > 0 and not is_literal(headers.expected_subject):
+            self.patterns.add(headers.expected_subject)
         self.subjects.append(subject)
         self.blocks.append(block)
         self.bodies.append(body)

@@ -238,7 +238,7 @@ class DirectGets:
                     # While the receiver's buffer is full there is nothing to do for it.
                     (self.stalled if batch.outlet.full() else self.work).append(batch)
             except (LongRead, LongEncoding) as work:
-                self._long_work.wait(work, partial(self._continue, batch))
+                self._long_work.wait(work, partial(self._continue, batch), batch.is_wanted)
             except (CorruptRecord, ReadFailed):
                 batch.status(SERVER_ERROR, UNREADABLE_TEXT, batch.proof)
             except Exception as error:  # noqa: BLE001 - one read, not those after it

@@ -285,6 +285,10 @@ class Run:
         self.bytes_left -= size
         budget.spend(size)
 
+    def is_wanted(self) -> bool:
+        """Return whether the receiver is connected and the stream exists."""
+        return not (self.stream.dropped or self.outlet.gone())
+
     def is_lost(self) -> bool:
         """Return whether the receiver disconnected, or the stream was deleted (answered here)."""
         if self.outlet.gone():

@@ -421,6 +421,10 @@ class Checks:
             return rollup_problem(headers, rules)
         return ALLOWED
 
+    def last_of(self, subject: bytes) -> i64:
+        """Return the last sequence of a subject or pattern; may raise LongLook."""
+        return self._lasts.last_of(subject)
+
     def sequence_problem(self, judged: Judgement, subject: bytes) -> bytes:
         """Check expected last sequences, of a subject and of the stream."""
         headers = judged.headers

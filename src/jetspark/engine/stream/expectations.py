@@ -6,7 +6,9 @@ from typing import Final
 from mypy_extensions import i64
 
 from jetspark.store.log.index import QUICK_SUBJECTS
+from jetspark.store.log.pattern_lasts import COMPARED_AT_ONCE, PatternLasts
 from jetspark.store.log.pattern_search import UNKNOWN, LastSearch
+from jetspark.store.log.staged_search import VISITED_AT_ONCE, StagedSearch
 from jetspark.store.log.stream_log import StreamLog
 from jetspark.subjects.tokens import is_literal
 
@@ -14,6 +16,8 @@ from jetspark.subjects.tokens import is_literal
 NO_SEQUENCE: Final[i64] = -1
 # A decision visits this many messages that were stored since a pattern was searched for.
 CAUGHT_UP: Final[i64] = 4096
+# A batch that expects something of more patterns compares all of them with every subject.
+QUICK_PATTERNS: Final[i64] = 16
 _ZERO: Final = 0x30
 _NINE: Final = 0x39
 # The largest number of 19 digits that fits; all with fewer digits do.
@@ -102,6 +106,21 @@ class PatternLook:
         return True
 
 
+class StagedLook:
+    """The search for the newest staged message of a pattern."""
+
+    def __init__(self, looks: "LastLooks", search: StagedSearch) -> None:
+        self._looks: LastLooks = looks
+        self._search: StagedSearch = search
+
+    def step(self) -> bool:
+        """Search as far as this turn allows; True when it is over."""
+        if not self._search.step(VISITED_AT_ONCE):
+            return False
+        self._looks.keep_staged(self._search)
+        return True
+
+
 class LastLooks:
     """The last sequences of patterns that no order helps with, for the decisions of one stream.
 
@@ -111,6 +130,7 @@ class LastLooks:
     def __init__(self, log: StreamLog) -> None:
         self._log: StreamLog = log
         self._search: LastSearch | None = None
+        self._staged: StagedSearch | None = None
 
     def last_of(self, subject: bytes) -> i64:
         """Return what ``staged_last_of`` does; raises LongLook if that takes several turns."""
@@ -122,10 +142,7 @@ class LastLooks:
             or staged.batch is not None
         ):
             return staged_last_of(log, subject)
-        found: i64 = -1 if staged.deletions.any else staged.newest_match(subject)
-        if found < 0:
-            rows = staged.left_rows_of(subject)
-            found = i64(rows[-1][0]) if rows else 0
+        found = self._newest_staged(subject)
         if found > 0:
             return found
         found = log.index.quick_last(subject)
@@ -135,6 +152,20 @@ class LastLooks:
             # The newest one is being removed: every subject is checked.
             return staged_last_of(log, subject)
         return found
+
+    def _newest_staged(self, subject: bytes) -> i64:
+        """Return the newest staged message of a pattern; 0: none."""
+        staged = self._log.staged
+        found: i64 = -1 if staged.deletions.any else staged.newest_match(subject)
+        if found >= 0:
+            return found
+        search = self._staged
+        if search is None or search.staged is not staged or search.pattern != subject:
+            search = StagedSearch(staged, subject)
+        if not search.step(CAUGHT_UP):
+            look = StagedLook(self, search)
+            raise LongLook("the newest staged message of a pattern", look.step)
+        return search.last
 
     def _searched(self, subject: bytes) -> i64:
         """Return the last durable message of a pattern, if a search has found it."""
@@ -147,4 +178,66 @@ class LastLooks:
 
     def keep(self, search: LastSearch) -> None:
         """Keep the result of a search."""
+        self._search = search
+
+    def keep_staged(self, search: StagedSearch) -> None:
+        """Keep the result of a search of the staged messages."""
+        self._staged = search
+
+
+class BatchLook:
+    """The search for the last messages of the patterns of a batch."""
+
+    def __init__(self, looks: "BatchLooks", search: PatternLasts) -> None:
+        self._looks: BatchLooks = looks
+        self._search: PatternLasts = search
+
+    def step(self) -> bool:
+        """Search as far as this turn allows; True when it is over."""
+        if not self._search.step(COMPARED_AT_ONCE):
+            return False
+        # Another batch may have been committed meanwhile.
+        self._looks.keep(self._search)
+        return True
+
+
+class BatchLooks:
+    """The last sequences of the patterns that an atomic batch expects something of."""
+
+    def __init__(self, log: StreamLog) -> None:
+        self._log: StreamLog = log
+        self._search: PatternLasts | None = None
+
+    def lasts_of(self, patterns: set[bytes]) -> dict[bytes, int]:
+        """Return the last sequence of each; raises LongLook if that takes several turns."""
+        if not patterns:
+            return {}
+        staged = self._log.staged
+        if i64(len(patterns)) <= QUICK_PATTERNS and not staged.deletions.any:
+            quick = self._quick(patterns)
+            if quick is not None:
+                return quick
+        search = self._search
+        self._search = None
+        if search is None or search.staged is not staged or search.patterns != patterns:
+            search = PatternLasts(staged, patterns)
+        if not search.step(COMPARED_AT_ONCE):
+            raise LongLook("what a batch expects", BatchLook(self, search).step)
+        return search.lasts()
+
+    def _quick(self, patterns: set[bytes]) -> dict[bytes, int] | None:
+        """Return them if none takes long."""
+        log = self._log
+        lasts: dict[bytes, int] = {}
+        for pattern in patterns:
+            last = log.staged.newest_match(pattern)
+            if last == 0:
+                last = log.index.quick_last(pattern)
+            if last == UNKNOWN:
+                return None
+            lasts[pattern] = int(last)
+        return lasts
+
+    def keep(self, search: PatternLasts) -> None:
+        """Keep the result of a search for the batch that waits for it."""
         self._search = search

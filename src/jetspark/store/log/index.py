@@ -48,6 +48,8 @@ KEPT_PATTERNS: Final = 4
 KEPT_ENTRIES: Final = 2048
 # A search for the newest message of a pattern tries this many messages first.
 TRIED: Final[i64] = 1024
+# So many messages are compared with a pattern for a unit of a turn (turn.py).
+MATCHED_PER_UNIT: Final[i64] = 8
 # A quick search visits at most this many subjects, of the order or of a small stream, or rows.
 QUICK_SUBJECTS: Final[i64] = 4096
 QUICK_ROWS: Final[i64] = 262_144
@@ -710,18 +712,21 @@ class StreamIndex:
     def newest_match(self, pattern: bytes, rows: i64) -> i64:
         """Return the newest of the last ``rows`` messages whose subject matches; else 0."""
         n: i64 = len(self.segments) - 1
-        while n >= 0 and rows > 0:
+        left = rows
+        found: i64 = 0
+        while n >= 0 and left > 0 and found == 0:
             columns = self.segments[n]
             n -= 1
             i: i64 = len(columns.offsets) - 1
-            while i >= 0 and rows > 0:
-                rows -= 1
+            while i >= 0 and left > 0 and found == 0:
+                left -= 1
                 if columns.offsets[i] != NOWHERE and matches(
                     self.entries[i64(columns.subjects[i])].subject, pattern
                 ):
-                    return columns.base + i
+                    found = columns.base + i
                 i -= 1
-        return 0
+        self.turn.spend((rows - left) // MATCHED_PER_UNIT)
+        return found
 
     # Removal -----------------------------------------------------------------------------------
 

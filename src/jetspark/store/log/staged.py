@@ -59,7 +59,7 @@ from jetspark.store.log.engine_state import (
     fast_batch_body,
 )
 from jetspark.store.log.group import Group, Parts
-from jetspark.store.log.index import StreamIndex
+from jetspark.store.log.index import MATCHED_PER_UNIT, StreamIndex
 from jetspark.store.log.limits import Limits, limits_of
 from jetspark.store.log.preparation import Preparation
 from jetspark.store.log.staged_rows import Row, StagedRows
@@ -70,8 +70,8 @@ from jetspark.subjects.match import matches
 from jetspark.subjects.tokens import is_literal
 
 FLAGS_AT: Final = 27  # the offset of the flags in a record
-# At most this many staged bytes are searched for the newest message of a pattern.
-LOOKED_THROUGH: Final[i64] = 16_384
+# At most this many staged messages are visited at once for the newest one of a pattern.
+LOOKED_THROUGH: Final[i64] = 1_024
 # A stream with this many subjects looks them up together when its group is taken, or when a
 # decision needs one of them: alone, each of them waits for memory (``SubjectTable.get_many``).
 LATE_FROM: Final[i64] = 16_384
@@ -857,17 +857,33 @@ class Staged:
         size = self.codec.size_of(record_length(blob, at), length)
         return int(record_sequence(blob, at)), int(size), entry
 
+    def staged_entries(self) -> list[list[SubjectEntry]]:
+        """Return the subjects of all staged messages, in order, in one or two lists."""
+        if self.in_flight is None:
+            return [self.entries]
+        return [self.in_flight.entries, self.entries]
+
     def newest_match(self, pattern: bytes) -> i64:
-        """Return the newest staged message that matches; 0: none, -1: too many to scan."""
-        size = self.open_size()
-        if self.in_flight is not None:
-            size += self.in_flight.size
-        if size > LOOKED_THROUGH:
-            return -1
-        for seq, _, owner in reversed(self.rows()):
-            if matches(owner.subject, pattern):
-                return seq
-        return 0
+        """Return the newest staged message that matches; 0: none, -1: too many to visit.
+
+        Not with staged removals: of a subject whose newest message is removed, an older one may be
+        left.
+        """
+        self.look_up()
+        rows = LOOKED_THROUGH
+        found: i64 = 0
+        for entries in reversed(self.staged_entries()):
+            i: i64 = len(entries)
+            while i > 0 and found == 0:
+                i -= 1
+                rows -= 1
+                if matches(entries[i].subject, pattern):
+                    found = entries[i].staged_last
+                elif rows == 0:
+                    found = -1
+        self.index.turn.spend((LOOKED_THROUGH - rows) // MATCHED_PER_UNIT)
+        # The group in flight may be applied already up to there.
+        return 0 if 0 < found <= self.index.last_seq else found
 
     def last_left(self, entry: SubjectEntry) -> i64:
         """Return the newest message of a subject that decisions see; 0 if none."""

@@ -91,7 +91,7 @@ class LongWork:
     def wait(self, work: Work, again: Again, is_wanted: Callable[[], bool] = _always) -> None:
         """Call back when something was read or encoded.
 
-        Also without that, once nobody wants it any more: then ``is_wanted`` returns False.
+        Also without that, once it is not wanted any more: then ``is_wanted`` returns False.
         """
         # The frames that raised it have the message, and are in a cycle with it: they would be
         # freed by the next collection of the garbage, hundreds of messages later.

@@ -21,7 +21,7 @@ class PatternLasts:
     """Finds the last message of each of some patterns that decisions see.
 
     It visits all subjects, then the messages that were stored meanwhile. With a thousand patterns
-    the latter takes 40 us for each: whoever waits for it waits until the stream is less busy.
+    the latter takes 40 us for each: the client waits until the stream is less busy.
     """
 
     def __init__(self, staged: Staged, patterns: set[bytes]) -> None:
@@ -65,7 +65,7 @@ class PatternLasts:
         self._generation = index.generation
 
     def _is_removed(self) -> bool:
-        """Return whether one of the messages was removed: which one is the last now?"""
+        """Return whether one of the messages was removed: another one is the last now."""
         for last, entry in zip(self._lasts, self._newest, strict=True):
             if entry is not None and entry.staged_last < last:
                 return True

@@ -20,11 +20,9 @@ PATTERNS = [b"s.*.x", b"*.3.>", b"s.*.y", b">", b"none.*"]
 def newest(bench: "Bench", pattern: bytes) -> int:
     """The newest message of a pattern that decisions see, from all subjects."""
     bench.log.staged.look_up()
-    found = [0]
-    for entry in bench.log.index.entries:
-        if matches(entry.subject, pattern):
-            found.append(int(entry.staged_last))
-    return max(found)
+    entries = bench.log.index.entries
+    found = [int(entry.staged_last) for entry in entries if matches(entry.subject, pattern)]
+    return max(found, default=0)
 
 
 def change(bench: "Bench", chosen: random.Random) -> None:

@@ -271,7 +271,7 @@ class TestWithTls:
             secured.check(LONGEST_MS)
 
 
-def test_reads_of_large_messages_leave_nothing_behind(probe: TurnProbe) -> None:
+def test_answers_with_large_messages_are_freed_at_once(probe: TurnProbe) -> None:
     """Their answers are freed without a collection of the garbage, which is off here."""
     payload = os.urandom(1 << 20) * 4
     with probe.client() as client:
@@ -298,6 +298,6 @@ def test_large_messages_are_not_read_for_clients_that_left(probe: TurnProbe) -> 
             )
             client.settle()
         began = time.monotonic()
-        # Behind them; encoding all of their answers takes ten seconds and more.
+        # After them; encoding all of their answers takes ten seconds and more.
         assert b'"message"' in other.request(b"STREAM.MSG.GET.S", b'{"seq":1}')[:400]
         assert time.monotonic() - began < 5

@@ -48,6 +48,7 @@ from jetspark.server.net.crowd import Crowd
 from jetspark.server.net.freed_memory import FreedMemory
 from jetspark.server.net.joins import Joins
 from jetspark.server.net.keepalive import Keepalive
+from jetspark.server.net.large_writes import LargeWrites
 from jetspark.server.net.listening import BACKLOG, Acceptor, open_listener, shown_address
 from jetspark.server.net.shared_memory import SharedMemory, kept_input, unread_output
 from jetspark.server.net.tls import TlsRuntime, tls_runtime
@@ -112,6 +113,7 @@ class Server:
         self.turns: TurnQueue = TurnQueue(
             self._call_soon, self.clock.monotonic_ns, self.turn.crowd
         )
+        self.large_writes: LargeWrites = LargeWrites(self._call_soon)
         self.connections: set[Connection] = set()
         # Those of them that have not authenticated yet.
         self.strangers: Crowd[Connection] = Crowd()

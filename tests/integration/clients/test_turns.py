@@ -12,6 +12,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -968,3 +969,34 @@ def test_ids_of_very_many_messages_are_read_in_steps_after_a_start(tmp_path: Pat
 def with_id(number: int, reply: bytes) -> bytes:
     block = b"NATS/1.0\r\nNats-Msg-Id: id-%d\r\n\r\n" % number
     return b"HPUB s %b %d %d\r\n%b\r\n" % (reply, len(block), len(block), block)
+
+
+def test_very_many_clients_that_read_a_large_message_share_a_turn_of_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = 2 * 1024 * 1024
+    longest = 0
+
+    def measure(began_ns: int) -> None:
+        """Measure whole turns of the loop: each client is written to by a callback of its own."""
+        nonlocal longest
+        now_ns = time.thread_time_ns()
+        longest = max(longest, now_ns - began_ns)
+        probe.loop.call_later(0.001, measure, now_ns)
+
+    with contextlib.ExitStack() as stack:
+        probe = stack.enter_context(TurnProbe(tmp_path, monkeypatch, "max_payload: 4MB\n"))
+        sender = stack.enter_context(probe.client())
+        config = {"name": "S", "subjects": ["s"], "allow_direct": True}
+        sender.request(b"STREAM.CREATE.S", json.dumps(config).encode())
+        sender.send(b"SUB acks 1\r\nPUB s acks %d\r\n%bend\r\n" % (size, bytes(size - 3)))
+        sender.until(b'"seq":1}\r\n')
+        clients = [stack.enter_context(probe.client()) for _ in range(120)]
+        probe.loop.call_soon_threadsafe(lambda: measure(time.thread_time_ns()))
+        for at, client in enumerate(clients):
+            ask = b'SUB answer.%d 1\r\nPUB $JS.API.DIRECT.GET.S answer.%d 9\r\n{"seq":1}\r\n'
+            client.send(ask % (at, at))
+        with ThreadPoolExecutor(len(clients)) as readers:
+            for got in readers.map(lambda client: client.until(b"end\r\n"), clients):
+                assert len(got) > size
+    assert longest / 1e6 < 30

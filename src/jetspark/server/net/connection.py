@@ -26,6 +26,7 @@ from jetspark.protocol.encoder import encode_err
 from jetspark.server.close_reason import CloseReason
 from jetspark.server.net.busy_poll import CHUNK_MAX
 from jetspark.server.net.chunk_reader import CHUNK, HELD_MIN, ChunkReader
+from jetspark.server.net.large_writes import PIECE
 from jetspark.server.net.session import Session
 from jetspark.server.net.tls import TlsChannel, TlsRuntime
 from jetspark.server.net.trace import Tracer
@@ -43,9 +44,6 @@ STALL_BYTES: Final = 4 * 1024 * 1024
 STALL_SECONDS: Final = 0.005
 # How much CPU time the chunks of one client may take before others have their turn.
 TURN_NS: Final = 4_000_000
-# Large payloads are written in pieces of this size, and this much of them per turn.
-PIECE: Final = 256 * 1024
-WRITTEN_PER_TURN: Final = 2 * 1024 * 1024
 # The peer closed; POLLRDHUP is Linux-specific.
 _LEFT: Final = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 # How long after its end work for a client may still be in progress, such as a password check.
@@ -66,6 +64,7 @@ class Connection(asyncio.BufferedProtocol):
         # Output that the transport gets later, in pieces: large payloads, and what follows them.
         self._unsent: deque[memoryview] = deque()
         self._unsent_size = 0
+        # It waits for another turn to write them.
         self._sends_later = False
         self._transport_full = False
         # The most that waited for it while its transport was full.
@@ -228,12 +227,17 @@ class Connection(asyncio.BufferedProtocol):
         self._send_some()
 
     def _send_some(self) -> None:
-        """Write pieces of what waits, as many as the transport accepts in one turn.
+        """Write of what waits as much as this turn has left for it (large_writes.py)."""
+        if not self._sends_later:
+            self._send_pieces(self._server.large_writes.share())
+
+    def _send_pieces(self, size: int) -> None:
+        """Write pieces of what waits, as many as the transport accepts.
 
         It would copy what it cannot send, which takes milliseconds for megabytes.
         """
         written = 0
-        while self._unsent and not self._transport_full and written < WRITTEN_PER_TURN:
+        while self._unsent and not self._transport_full and written < size:
             piece = self._unsent[0][:PIECE]
             if len(piece) == len(self._unsent[0]):
                 self._unsent.popleft()
@@ -242,6 +246,8 @@ class Connection(asyncio.BufferedProtocol):
             self._unsent_size -= len(piece)
             written += len(piece)
             self._write(piece)
+        if written:
+            self._server.large_writes.count(written)
         receiver = self.client.receiver
         if self._unsent:
             if not receiver.paused:
@@ -249,7 +255,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._server.keepalive.expect_reading(self)
             if not self._transport_full and not self._sends_later:
                 self._sends_later = True
-                asyncio.get_running_loop().call_soon(self._send_later)
+                self._server.large_writes.add(self)
             return
         if receiver.paused and not self._transport_full:
             receiver.resume()
@@ -258,11 +264,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._closes_after:
             self._close_transport()
 
-    def _send_later(self) -> None:
+    def write_on(self, size: int) -> None:
         """Continue in another turn."""
         self._sends_later = False
         if self._transport is not None and not self._transport.is_closing():
-            self._send_some()
+            self._send_pieces(size)
 
     @property
     def close_reason(self) -> CloseReason:

@@ -982,17 +982,17 @@ def test_very_many_clients_that_read_a_large_message_share_a_turn_of_writing(
         nonlocal longest
         now_ns = time.thread_time_ns()
         longest = max(longest, now_ns - began_ns)
-        probe.loop.call_later(0.001, measure, now_ns)
+        turns.loop.call_later(0.001, measure, now_ns)
 
     with contextlib.ExitStack() as stack:
-        probe = stack.enter_context(TurnProbe(tmp_path, monkeypatch, "max_payload: 4MB\n"))
-        sender = stack.enter_context(probe.client())
+        turns = stack.enter_context(TurnProbe(tmp_path, monkeypatch, "max_payload: 4MB\n"))
+        sender = stack.enter_context(turns.client())
         config = {"name": "S", "subjects": ["s"], "allow_direct": True}
         sender.request(b"STREAM.CREATE.S", json.dumps(config).encode())
         sender.send(b"SUB acks 1\r\nPUB s acks %d\r\n%bend\r\n" % (size, bytes(size - 3)))
         sender.until(b'"seq":1}\r\n')
-        clients = [stack.enter_context(probe.client()) for _ in range(120)]
-        probe.loop.call_soon_threadsafe(lambda: measure(time.thread_time_ns()))
+        clients = [stack.enter_context(turns.client()) for _ in range(120)]
+        turns.loop.call_soon_threadsafe(lambda: measure(time.thread_time_ns()))
         for at, client in enumerate(clients):
             ask = b'SUB answer.%d 1\r\nPUB $JS.API.DIRECT.GET.S answer.%d 9\r\n{"seq":1}\r\n'
             client.send(ask % (at, at))

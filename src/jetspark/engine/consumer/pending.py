@@ -388,29 +388,39 @@ class Pending:
 
     def release(self, row: i64) -> bool:
         """Release an acknowledged or terminated message; True if it was the oldest."""
+        self.take_out(row)
+        if row != self.head:
+            return False
+        self.move_head(row + 1)
+        return True
+
+    def take_out(self, row: i64) -> None:
+        """Take out a row; the journal is told if it knows of it."""
+        self.forget(row)
+        if self.trimmed + row < self.saved_to:
+            self.acked = append(self.acked, self.seqs[row])
+
+    def forget(self, row: i64) -> None:
+        """Stop counting a row."""
         word = self.words[row]
-        seq = self.seqs[row]
         state = word & STATE
         if state == QUEUED:
             self.queued -= 1
         elif state == MOVED:
-            self.moved.pop(int(seq), None)
+            self.moved.pop(int(self.seqs[row]), None)
         if word >= 2 * ONCE:
             self.redelivered -= 1
         self.words[row] = GONE
         self.count -= 1
-        if self.trimmed + row < self.saved_to:
-            self.acked = append(self.acked, seq)
-        if row != self.head:
-            return False
+
+    def move_head(self, row: i64) -> None:
+        """Continue with the first row from here on that is left."""
         end: i64 = len(self.words)
-        row += 1
         while row < end and self.words[row] == GONE:
             row += 1
         self.head = row
         if row == end or (row >= TRIM_MIN and row * 2 >= end):
             self.trim()
-        return True
 
     def rows_up_to(self, seq: i64) -> i64:
         """Return how many rows a release up to a message visits."""
@@ -432,27 +442,17 @@ class Pending:
         """
         row = self.head
         stop = row + count
-        end: i64 = len(self.words)
-        gone: i64 = 0
-        while row < stop or (row < end and self.words[row] == GONE):
+        once: i64 = 0
+        while row < stop:
             word = self.words[row]
             if word == ONCE + LIVE:
-                gone += 1
+                once += 1
+                self.words[row] = GONE
             elif word != GONE:
-                gone += 1
-                state = word & STATE
-                if state == QUEUED:
-                    self.queued -= 1
-                elif state == MOVED:
-                    self.moved.pop(int(self.seqs[row]), None)
-                if word >= 2 * ONCE:
-                    self.redelivered -= 1
-            self.words[row] = GONE
+                self.forget(row)
             row += 1
-        self.count -= gone
-        self.head = row
-        if row == end or (row >= TRIM_MIN and row * 2 >= end):
-            self.trim()
+        self.count -= once
+        self.move_head(row)
 
     def release_missing(self, index: StreamIndex) -> i64:
         """Release all messages that the stream has not any more.
@@ -466,9 +466,8 @@ class Pending:
         first: i64 = 0
         after: i64 = 0
         while row < end:
-            word = self.words[row]
             seq = self.seqs[row]
-            if word == GONE:
+            if self.words[row] == GONE:
                 row += 1
                 continue
             if seq < first or seq >= after:
@@ -477,25 +476,10 @@ class Pending:
                     first = columns.base
                     after = first + i64(len(columns.offsets))
             if columns is None or columns.offsets[seq - first] == NOWHERE:
-                state = word & STATE
-                if state == QUEUED:
-                    self.queued -= 1
-                elif state == MOVED:
-                    self.moved.pop(int(seq), None)
-                if word >= 2 * ONCE:
-                    self.redelivered -= 1
-                self.words[row] = GONE
-                self.count -= 1
-                if self.trimmed + row < self.saved_to:
-                    self.acked = append(self.acked, seq)
+                self.take_out(row)
                 highest = self.consumer_seqs[row]
             row += 1
-        row = self.head
-        while row < end and self.words[row] == GONE:
-            row += 1
-        self.head = row
-        if row == end or (row >= TRIM_MIN and row * 2 >= end):
-            self.trim()
+        self.move_head(self.head)
         return highest
 
     def trim(self) -> None:

@@ -395,7 +395,7 @@ class Pending:
         return True
 
     def take_out(self, row: i64) -> None:
-        """Take out a row; the journal is told if it knows of it."""
+        """Take out a row; and note that for the journal if it has the row."""
         self.forget(row)
         if self.trimmed + row < self.saved_to:
             self.acked = append(self.acked, self.seqs[row])
